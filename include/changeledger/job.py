@@ -69,7 +69,7 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
         # As in `_run`.
         from changeledger.control import holder_here  # noqa: PLC0415
 
-        feed = named_feed(Settings().feeds, arguments.feed)
+        feed = named_feed(arguments.feed)
         # The next try of a run goes on where it was killed; two by hand are two.
         holder = f"{stage} ({arguments.run})" if arguments.run else holder_here(stage)
         with _spark(f"{feed.feed}-{stage}") as session:
@@ -219,7 +219,7 @@ def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
 
 
 def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
-    feed = named_feed(Settings().feeds, arguments.feed)
+    feed = named_feed(arguments.feed)
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
     # Imported here so that `--help` and argument errors answer at once.

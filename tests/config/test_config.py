@@ -157,7 +157,8 @@ def test_two_files_of_one_feed_are_refused(tmp_path: Path) -> None:
     assert "b.yaml" in raised.value.remedy
 
 
-def test_a_broken_feed_file_stops_no_other_feed(tmp_path: Path) -> None:
+def test_a_broken_feed_file_stops_no_other_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(tmp_path))
     feed_file(tmp_path, GOOD.replace("shop_cdc", "later"), "c.yaml")
     feed_file(tmp_path, GOOD + "colour: red\n", "a.yaml")
     (tmp_path / "b.yaml").write_bytes(b"feed: caf\xe9\n")
@@ -168,17 +169,18 @@ def test_a_broken_feed_file_stops_no_other_feed(tmp_path: Path) -> None:
     assert "b.yaml cannot be read: 'utf-8' codec" in not_utf8
     with pytest.raises(ConfigError, match=r"a\.yaml"):
         load_feeds(tmp_path)
-    assert named_feed(tmp_path, "later").feed == "later"
+    assert named_feed("later").feed == "later"
     with pytest.raises(ConfigError, match=r"no feed 'shop_cdc' in .*a\.yaml is not valid: colour.*b\.yaml"):
-        named_feed(tmp_path, "shop_cdc")
+        named_feed("shop_cdc")
 
 
-def test_a_misspelt_feed(tmp_path: Path) -> None:
+def test_a_misspelt_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(tmp_path))
     feed_file(tmp_path, GOOD)
     with pytest.raises(ConfigError, match=r"(?s)no feed 'shopcdc' in .*did you mean 'shop_cdc'"):
-        named_feed(tmp_path, "shopcdc")
+        named_feed("shopcdc")
     with pytest.raises(ConfigError, match=r"(?s)no feed 'x' in .*choose from shop_cdc.*CHANGELEDGER_FEEDS"):
-        named_feed(tmp_path, "x")
+        named_feed("x")
 
 
 def test_feeds_by_name(tmp_path: Path) -> None:

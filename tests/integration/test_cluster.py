@@ -87,13 +87,12 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from changeledger.config.files import named_feed
-from changeledger.config.settings import Settings
 from changeledger.model.window import Window
 from changeledger.spark.session import spark_session
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 
 start, end = map(datetime.fromisoformat, sys.argv[2:4])
-feed, window = named_feed(Settings().feeds, sys.argv[1]), Window(start=start, end=end)
+feed, window = named_feed(sys.argv[1]), Window(start=start, end=end)
 spark = spark_session(feed.feed)
 for stage in (extract, normalize, reconcile, audit, publish):
     stage.run(spark, feed, window)

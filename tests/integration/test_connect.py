@@ -227,7 +227,7 @@ def test_all_ways_publish_the_same_tables(
     # A submitted job starts slowly, so only one is submitted. `test_cluster` submits all stages.
     submit("extract", over, tmp_path / "airflow")
     by_connect, by_submit = session_of(spark, settings), session_of(spark, Settings())
-    run(by_submit, named_feed(settings.feeds, QLIK), over, STAGES[1:])
+    run(by_submit, named_feed(QLIK), over, STAGES[1:])
     names = TableNames.of(QLIK, TABLE)
     for name in names:
         assert sorted(map(repr, rows(by_connect, name))) == sorted(map(repr, rows(by_submit, name))), name
@@ -240,7 +240,6 @@ import sys
 from datetime import datetime
 from types import SimpleNamespace
 from changeledger.config.files import named_feed
-from changeledger.config.settings import Settings
 from changeledger.orchestration import feed_dag
 
 feed, stage, run, *interval = sys.argv[1:]
@@ -248,7 +247,7 @@ start, end = map(datetime.fromisoformat, interval)
 dag_run = SimpleNamespace(
     run_id=run, run_type="scheduled", data_interval_start=start, data_interval_end=end, run_after=end, conf={}
 )
-task = feed_dag(named_feed(Settings().feeds, feed)).get_task(stage)
+task = feed_dag(named_feed(feed)).get_task(stage)
 task.execute({"params": {}, "dag_run": dag_run})
 """
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from changeledger.config.database import Database, named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
@@ -19,6 +20,8 @@ from changeledger.state.stores import nothing_has_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from changeledger.control import ControlStore
 
 
 # Short, because somebody waits.
@@ -31,7 +34,7 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
     # Imported here because it takes seconds: `--help` answers at once.
     from changeledger.spark.session import spark_session  # noqa: PLC0415
 
-    require_lake(Settings())
+    require_lake()
     # PySpark would log the Java stack of a wrong query, in addition to the error that we print.
     if progress:
         _show_progress()
@@ -48,19 +51,29 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
 @contextmanager
 def openable(command: str) -> Iterator[Callable[[], SparkSession]]:
     """Like `opened`, for a command that may not need Spark: the session starts when it is asked for."""
-    require_lake(Settings())
+    require_lake()
     logging.disable()
     with ExitStack() as stack:
         yield cache(lambda: stack.enter_context(opened(command)))
 
 
-def require_lake(settings: Settings) -> None:
+def require_lake() -> None:
     """Raises ConfigError if all stores are embedded and none exists: opening would create empty ones."""
+    settings = Settings()
     if nothing_has_run(settings):
         raise ConfigError(
             f"there is no lake in {settings.home}: no feed has run there",
             "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",
         )
+
+
+def control_store() -> ControlStore:
+    """Opens the control store. Raises ConfigError as `require_lake` does."""
+    # Imported here because SQLAlchemy is slow to import: `--help` answers at once.
+    from changeledger.control import ControlStore  # noqa: PLC0415
+
+    require_lake()
+    return ControlStore(Settings().control_url)
 
 
 def readable() -> tuple[dict[str, Feed], bool]:
@@ -69,6 +82,12 @@ def readable() -> tuple[dict[str, Feed], bool]:
     for error in errors:
         say(f"left out: {error}")
     return feeds, bool(errors)
+
+
+def database_of(name: str) -> tuple[Database, dict[str, Feed]]:
+    """Returns the database of that name, and the readable feeds. Raises ConfigError if there is none."""
+    feeds, _ = readable()
+    return named_database(Settings(), feeds, name), feeds
 
 
 def say(text: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from changeledger.cli.lake import control_store
 from changeledger.compare.verdicts import VERDICTS
-from changeledger.config.settings import Settings
 from changeledger.console.terminal import plain
-from changeledger.control import ControlStore
 from changeledger.control.outcomes import last_proofs
 from changeledger.stages.verification import proofs
 
@@ -15,7 +14,7 @@ from changeledger.stages.verification import proofs
 def drawn_comparison(database: str) -> Table:
     """Draws the last comparison of each table and pair of feeds."""
     grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
-    for pair, rows in ControlStore(Settings().control_url).comparisons.last(database).items():
+    for pair, rows in control_store().comparisons.last(database).items():
         for row in rows:
             counts = (f"{row.counts[v]:,}" for v in VERDICTS)
             grid.add_row(*map(plain, (*pair, row.table, row.outcome, *counts)))
@@ -33,7 +32,7 @@ def drawn_proofs(database: str) -> Table:
         "read",
         title=f"{database}: does the published data match the source?",
     )
-    for feed, rows in last_proofs(ControlStore(Settings().control_url).proofs, database).items():
+    for feed, rows in last_proofs(control_store().proofs, database).items():
         for row in rows:
             counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
             until = f"{row.until:%Y-%m-%d %H:%M:%S}"

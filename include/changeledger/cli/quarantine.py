@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.cli.lake import control_store
 from changeledger.config.feed import Feed
-from changeledger.config.settings import Settings
 from changeledger.control import PROCESS_SECONDS, ControlStore, holder_here
 from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, scans
@@ -42,7 +42,7 @@ def chosen(feed: Feed, table: str | None, reason: str | None, run: str | None) -
     known = {
         "table": [config.table for config in feed.tables],
         "reason": [*REASONS],
-        "window_id": ControlStore(Settings().control_url).windows.ids(feed.feed),
+        "window_id": control_store().windows.ids(feed.feed),
     }
     for name, value in records_of._asdict().items():
         if value and value not in known[name]:
@@ -72,7 +72,7 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
 
     Raises ConfigError if nothing is published yet, and for a control store of another version.
     """
-    ControlStore(Settings().control_url)
+    control_store()
     table = feed.lake.quarantine
     if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
@@ -109,9 +109,7 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     from changeledger.spark.rows import Workers  # noqa: PLC0415
     from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415
 
-    settings = Settings()
-    control = ControlStore(settings.control_url)
-    holder = holder_here(_WORK)
+    control, holder = control_store(), holder_here(_WORK)
     _await_lease(control, feed, holder, say)
     try:
         # Only now, because the run that it has waited for may have read some of them again.

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from changeledger.config.expectations import ExpectationsFile
 from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import choice, meant
@@ -170,8 +171,9 @@ def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError
             yield ConfigError(said, "give the folder the name of the feed")
 
 
-def named_feed(folder: Path, name: str) -> Feed:
+def named_feed(name: str) -> Feed:
     """Returns the feed of that name; other files may be broken. Raises ConfigError if it does not exist."""
+    folder = Settings().feeds
     feeds, errors = readable_feeds(folder)
     if name in feeds:
         return feeds[name]

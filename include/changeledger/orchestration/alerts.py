@@ -105,7 +105,7 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     run = context.get("dag_run") or {}
     if run.get("run_type") == "backfill":
         return
-    notify = _as_far_as_known(lambda: named_feed(Settings().feeds, feed).notify) or ()
+    notify = _as_far_as_known(lambda: named_feed(feed).notify) or ()
     told = {
         "feed": feed,
         "run": run.get("dag_run_id"),

@@ -41,7 +41,7 @@ def checks(name: str) -> Iterator[Check]:
 
 
 def _feed(name: str) -> Checks[Feed]:
-    feed = named_feed(Settings().feeds, name)
+    feed = named_feed(name)
     tables = counted(len(feed.tables), "table")
     yield Check("feed", OK, f"{feed.feed} reads {tables} of {feed.database} by the dialect {feed.dialect}")
     return feed

@@ -9,9 +9,7 @@ import typer
 
 from changeledger import exit_codes
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import readable, require_lake, say
-from changeledger.config.database import named_database
-from changeledger.config.settings import Settings
+from changeledger.cli.lake import control_store, database_of, say
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 
@@ -44,18 +42,14 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     """
     # Imported here, as in `tables`, because SQLAlchemy and pyarrow are slow to import.
     from changeledger.cli.cutover_tables import print_cutover  # noqa: PLC0415
-    from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.reports import cutover as report  # noqa: PLC0415
     from changeledger.state import cutover as facts  # noqa: PLC0415
     from changeledger.state.cutover_json import as_json as json_of  # noqa: PLC0415
     from changeledger.state.verdict import LEAST_EVENTS, judge  # noqa: PLC0415
 
-    settings = Settings()
-    feeds, _ = readable()
-    database = named_database(settings, feeds, name)
+    database, feeds = database_of(name)
     pair, period = facts.pair_of(database, feeds, old, new), facts.last_days(days)
-    require_lake(settings)
-    cutover_facts = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
+    cutover_facts = facts.gather(control_store(), database, feeds, pair, period)
     verdict = judge(cutover_facts, events or LEAST_EVENTS)
     if page is not None:
         _write(page, report.page(cutover_facts, verdict))

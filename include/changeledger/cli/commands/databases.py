@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import opened, readable, require_lake
-from changeledger.config.database import AUTO, Database, Snapshot, named_database
+from changeledger.cli.lake import control_store, database_of, opened
+from changeledger.config.database import AUTO, Database, Snapshot
 from changeledger.config.feed import Feed
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
@@ -39,17 +39,13 @@ def _work(
 ) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], PagePath]]:
     """Yields a session, the database with its feeds, and its page. If the command fails, the page says so."""
     # Imported here for the reason given in `opened`.
-    from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.control.failures import failure_kept  # noqa: PLC0415
     from changeledger.pages.html import failure_noted  # noqa: PLC0415
 
-    settings = Settings()
-    feeds, _ = readable()
-    database = named_database(settings, feeds, name)
-    require_lake(settings)
-    page = page_of(database, settings)
-    ControlStore(settings.control_url).leases.require_free(page.parent.name)
-    kept = failure_kept(lambda: ControlStore(settings.control_url).failures, page.parent.name)
+    database, feeds = database_of(name)
+    page = page_of(database, Settings())
+    control_store().leases.require_free(page.parent.name)
+    kept = failure_kept(lambda: control_store().failures, page.parent.name)
     with failure_noted(page), kept, opened(command, progress=True) as spark:
         yield spark, database, feeds, page
 
@@ -95,16 +91,9 @@ def _accept(name: str, reason: str, feed: str, table: str) -> None:
     """Accepts what disagrees. Raises ConfigError if nothing disagrees, or if the reason is empty."""
     if not reason.strip():
         raise ConfigError("the reason of --accept is empty, but the report shows it", "say why")
-    from changeledger.control import ControlStore  # noqa: PLC0415 - as in `opened`
-
-    settings = Settings()
-    feeds, _ = readable()
-    database = named_database(settings, feeds, name)
-    require_lake(settings)
+    database, feeds = database_of(name)
     by = getpass.getuser()
-    accepted = ControlStore(settings.control_url).comparisons.accept(
-        database.database, reason, by, feed, table
-    )
+    accepted = control_store().comparisons.accept(database.database, reason, by, feed, table)
     if not accepted:
         _require_known(database, feeds, feed, table)
         raise ConfigError(

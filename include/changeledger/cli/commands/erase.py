@@ -10,7 +10,6 @@ import typer
 from changeledger.cli.commands import arguments
 from changeledger.cli.lake import confirm, opened, say
 from changeledger.config.files import named_feed
-from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 from changeledger.model.wording import counted
 
@@ -31,7 +30,7 @@ def erase(
     """
     from changeledger.stages.maintenance.erasing import Erasing  # noqa: PLC0415 - as in `opened`
 
-    feed = named_feed(Settings().feeds, feed_name)
+    feed = named_feed(feed_name)
     parts = [part.partition("=") for part in cells]
     if not all(name and sign for name, sign, _ in parts) or len({n for n, _, _ in parts}) < len(parts):
         raise ConfigError("the key must be given as COLUMN=VALUE, each column once", "for example id=42")

@@ -12,7 +12,6 @@ from changeledger.cli.decode.pretty import quarantined
 from changeledger.cli.lake import opened, require_lake, say
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
-from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.wording import counted
 from changeledger.pages.escaping import json_line
@@ -34,8 +33,8 @@ def _asked(feed: str, table: str | None, reason: str | None, run: str | None) ->
     """The feed, and which of its records."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
-    named = named_feed(Settings().feeds, feed)
-    require_lake(Settings())
+    named = named_feed(feed)
+    require_lake()
     return named, quarantine.chosen(named, table, reason, run)
 
 

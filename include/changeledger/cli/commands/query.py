@@ -8,7 +8,6 @@ import typer
 
 from changeledger.cli.commands import arguments
 from changeledger.cli.lake import opened, require_lake
-from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 
@@ -43,7 +42,7 @@ def _ask_spark(sql: str, *, as_json: bool) -> None:
     from changeledger.read_only_sql.check import checked  # noqa: PLC0415
 
     statement = checked(sql)
-    require_lake(Settings())
+    require_lake()
     tables.require(tables.named(statement))
 
     from changeledger.cli import spark_sql  # noqa: PLC0415 - seconds to import

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import confirm, openable, opened, require_lake
+from changeledger.cli.lake import confirm, control_store, openable, opened
 from changeledger.config.files import named_feed
-from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 
@@ -31,11 +30,9 @@ _QUESTION = (
 def releases(feed_name: arguments.Feed, as_json: arguments.AsJson = False) -> None:
     """List the releases of a feed, the newest first: what each published, and which were taken back."""
     from changeledger.cli.release_tables import COLUMNS, in_words, listed  # noqa: PLC0415 - SQLAlchemy: as in `tables`
-    from changeledger.control import ControlStore  # noqa: PLC0415
 
-    feed = named_feed(Settings().feeds, feed_name)
-    require_lake(Settings())
-    control = ControlStore(Settings().control_url)
+    feed = named_feed(feed_name)
+    control = control_store()
     rows = listed(control.releases.of_feed(feed.feed), control.resets.of_feed(feed.feed))
     if as_json:
         terminal.print_json(rows)
@@ -67,7 +64,7 @@ def rollback(
     from changeledger.control import Asked  # noqa: PLC0415
     from changeledger.stages.maintenance.rolling_back import roll_back  # noqa: PLC0415
 
-    feed = named_feed(Settings().feeds, feed_name)
+    feed = named_feed(feed_name)
     if not reason.strip():
         raise ConfigError("--reason is empty, but `changeledger releases` shows it", "say why")
     asked = Asked(reason.strip(), by or getpass.getuser(), keep_position)
@@ -101,7 +98,7 @@ def complete(
     """Tag and move the tables that a crash left behind."""
     from changeledger.stages.maintenance.releasing import complete_by_hand  # noqa: PLC0415 - as in `opened`
 
-    named = named_feed(Settings().feeds, feed)
+    named = named_feed(feed)
     with opened("release complete") as spark:
         done = complete_by_hand(spark, named, force=force)
     terminal.console().print(
@@ -125,7 +122,7 @@ def reset(  # noqa: PLR0913, PLR0917 - the options of a command
     compares them with those that are published. Raw records, earlier releases and their tags stay
     (docs/running.md, 'Load a feed again').
     """
-    feed = named_feed(Settings().feeds, feed_name)
+    feed = named_feed(feed_name)
     if not reason.strip():
         raise ConfigError("--reason is empty, but `changeledger releases` shows it", "say why")
     if withdraw and accept_gap:

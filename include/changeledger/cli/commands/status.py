@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import readable, require_lake
+from changeledger.cli.lake import control_store, readable
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
@@ -32,19 +32,17 @@ def status(
     """
     # Imported here because they take seconds: `--help` answers at once.
     from changeledger.cli import status_tables  # noqa: PLC0415
-    from changeledger.control import ControlStore  # noqa: PLC0415
     from changeledger.state.status import gather  # noqa: PLC0415
 
-    named = [named_feed(Settings().feeds, name) for name in feed or []]
+    named = [named_feed(name) for name in feed or []]
     feeds, broken = ({}, False) if named else readable()
-    require_lake(Settings())
+    control = control_store()
     if not (named or feeds or broken):
         # An error, because a monitor that reads the exit code would take a wrong folder for healthy feeds.
         raise ConfigError(
             f"there is no feed in {Settings().feeds}",
             "set CHANGELEDGER_FEEDS to the folder of the feed files, or write one (docs/feeds.md)",
         )
-    control = ControlStore(Settings().control_url)
     statuses = [gather(control, feed) for feed in named or feeds.values()]
     if as_json:
         for feed_status in statuses:
@@ -66,11 +64,8 @@ def tables(
     """List the tables of a feed: which are read, which lack earlier changes, which were removed."""
     if reason and not decline:
         raise ConfigError("--reason is only for --decline", "add --decline TABLE, or leave --reason out")
-    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: `--help` answers at once
-
-    feed = named_feed(Settings().feeds, feed_name)
-    require_lake(Settings())
-    control = ControlStore(Settings().control_url)
+    feed = named_feed(feed_name)
+    control = control_store()
     if decline:
         name = feed.as_listed(decline)
         if not reason.strip():

@@ -16,7 +16,6 @@ from changeledger.cli.duckdb_sql.addresses import quoted
 from changeledger.cli.duckdb_sql.check import USE_SPARK, Query, checked
 from changeledger.cli.duckdb_sql.datasets import dataset
 from changeledger.cli.lake import require_lake
-from changeledger.config.settings import Settings
 from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
 
@@ -52,7 +51,7 @@ def answer(sql: str) -> Answer:
         return shown
     connection = connected()
     query = checked(connection, sql)
-    require_lake(Settings())
+    require_lake()
     rows = _rows(connection, query)
     # The first item has the column names. Errors thus occur before anything is printed.
     return Answer([str(name) for name in next(rows)], rows)
@@ -63,7 +62,7 @@ def _shown(sql: str) -> Answer | None:
     asked = _SHOW.fullmatch(sql)
     if asked is None:
         return None
-    require_lake(Settings())
+    require_lake()
     if asked[1]:
         return Answer(["namespace"], iter([(name,) for name in catalog.namespaces()]))
     feed = asked[2].lower()
