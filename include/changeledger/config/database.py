@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from changeledger.config.durations import Duration
 from changeledger.config.feed import Feed
-from changeledger.config.files import misnamed, read_yaml
+from changeledger.config.files import guess, misnamed, read_yaml
 from changeledger.config.notify import OF_DATABASES, Notify, telling
 from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
@@ -21,7 +21,7 @@ from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
 from changeledger.model.database_work import comparison_of, verification_of
 from changeledger.model.errors import ConfigError
-from changeledger.model.misspelt import choice, meant
+from changeledger.model.misspelt import choice
 
 # Verdicts on changes that are limited in number; `compare.verdicts` explains them.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
@@ -146,7 +146,7 @@ class Database(Strict):
 
     def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
         """Returns the reference and the feeds to compare with it. Raises ConfigError if there are none."""
-        reference, chosen = self._chosen(feeds)
+        reference, chosen = self.chosen(feeds)
         others = [f for f in chosen if f is not reference]
         if reference is None or not others:
             raise ConfigError(
@@ -157,35 +157,27 @@ class Database(Strict):
 
     def verified(self, feeds: Mapping[str, Feed]) -> tuple[Verify | None, list[Feed]]:
         """Returns the source (None without a known connection) and the feeds to verify, reference first."""
-        reference, chosen = self._chosen(feeds)
+        reference, chosen = self.chosen(feeds)
         return self.source(feeds), sorted(chosen, key=lambda feed: feed is not reference)
 
     def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
         """Returns `verify` with its connection, or None if no connection is known."""
         if self.verify is None or self.verify.connection is not None:
             return self.verify
-        of_source = (
-            (feed.connection, feed.source.cdc_schema)
-            for feed in feeds.values()
-            if feed.database == self.database and isinstance(feed.source, SqlServerCdcSource)
-        )
-        cdc_source = next(of_source, None)
-        if cdc_source is None:
-            return None
-        return self.verify.model_copy(update={"connection": cdc_source[0], "cdc_schema": cdc_source[1]})
+        for feed in feeds.values():
+            if feed.database == self.database and isinstance(feed.source, SqlServerCdcSource):
+                place = {"connection": feed.connection, "cdc_schema": feed.source.cdc_schema}
+                return self.verify.model_copy(update=place)
+        return None
 
     def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
         """Returns whether there is a feed besides the reference."""
-        reference, chosen = self._chosen(feeds)
+        reference, chosen = self.chosen(feeds)
         return any(feed is not reference for feed in chosen)
 
     def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
         """Returns whether verifying is enabled and there is a feed to verify."""
-        return self.verify is not None and bool(self._chosen(feeds)[1])
-
-    def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
-        """Raises ConfigError if the file names a feed that does not exist or whose file cannot be read."""
-        self._chosen(feeds)
+        return self.verify is not None and bool(self.chosen(feeds)[1])
 
     def unread(self, feeds: Mapping[str, Feed]) -> ConfigError | None:
         """Returns an error for settings that have no effect, such as names that no feed has, or None.
@@ -195,9 +187,7 @@ class Database(Strict):
         of_database = [feed for feed in feeds.values() if feed.database == self.database]
         names = sorted({feed.database for feed in feeds.values()})
         if names and not of_database:
-            near = meant(self.database, names)
-            guess = f", did you mean {near!r}?" if near else ""
-            said = f"no feed has the database {self.database!r}{guess}"
+            said = f"no feed has the database {self.database!r}{guess(self.database, names)}"
             return ConfigError(said, f"use a name that feeds have as `database:`: {', '.join(names)}")
         primary = [feed.feed for feed in of_database if feed.primary]
         if len(primary) > 1 and self.reference is None:
@@ -215,8 +205,8 @@ class Database(Strict):
             return ConfigError(said, f"name schemas as the feeds do: {', '.join(sorted(known))}")
         return None
 
-    def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
-        """Returns the reference and all feeds to read. Raises ConfigError if a named feed does not exist."""
+    def chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
+        """Returns the reference and all feeds to read. Raises ConfigError if a named one is not known."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}
         wrong = [name for name in (*self.feeds, *filter(None, [self.reference])) if name not in known]
         if wrong:
@@ -241,17 +231,16 @@ def readable_databases(
     for path in sorted(folder.glob("*.yaml")):
         try:
             database = read_yaml(path, Database, "the file", "docs/settings.md")
-            database.require_feeds(feeds)
+            database.chosen(feeds)
             if database.database in databases:
                 said = f"two files of {folder} are for the database {database.database!r}"
                 raise ConfigError(said, f"remove one, see {path}")
             databases[database.database] = database
         except ConfigError as error:
             errors[_named_in(path)] = error
-    names = {feed.database for feed in feeds.values()} | set(databases)
-    return {
-        name: databases.get(name) or Database(database=name) for name in sorted(names - set(errors))
-    }, errors
+    for name in {feed.database for feed in feeds.values()} - databases.keys():
+        databases[name] = Database(database=name)
+    return {name: databases[name] for name in sorted(databases.keys() - errors.keys())}, errors
 
 
 def _named_in(path: Path) -> str:

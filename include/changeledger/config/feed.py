@@ -162,7 +162,7 @@ class Feed(Strict):
         return Strict() if model is None else model.model_validate(value)
 
     @model_validator(mode="after")
-    def _tables_differ(self) -> Feed:
+    def _tables_can_be_told_apart(self) -> Feed:
         names = [t.table.lower() for t in self.tables]
         twice = [t.table for t in self.tables if names.count(t.table.lower()) > 1]
         if twice:
@@ -170,22 +170,14 @@ class Feed(Strict):
                 f"table listed twice: {', '.join(twice)}; tables whose names differ in case only need a feed "
                 "each, every feed with another `database:`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _names_can_be_told(self) -> Feed:
         dotted = [t.table for t in self.tables if t.table.count(".") > 1]
         if dotted and self.dialect not in _READS_DOTTED_NAMES:
             raise ValueError(
                 f"{', '.join(dotted)} is not `schema.table`; tables whose names have a dot cannot be read "
                 "from messages"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _names_in_the_lake_differ(self) -> Feed:
         try:
-            self.names  # noqa: B018 - raises
+            self.names  # noqa: B018 - raises if two names in the lake are the same
         except ConfigError as error:
             raise ValueError(f"{error.message}: {error.remedy}") from None
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,6 +82,12 @@ def invalid_settings(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in said)
 
 
+def guess(name: str, known: Iterable[str]) -> str:
+    """Returns the end of a message that says what was probably meant; empty if nothing is similar."""
+    near = meant(name, known)
+    return f", did you mean {near!r}?" if near else ""
+
+
 def load_feed(path: Path) -> Feed:
     """Reads one feed file, and the feed's files of expectations beside the folder of feeds.
 
@@ -107,20 +113,18 @@ def expectation_files(feeds: Path) -> list[Path]:
 
 
 def _with_expectations(feed: Feed, path: Path) -> Feed:
-    what = "the file of expectations"
+    what, remedy = "the file of expectations", f"correct {path} (docs/expectations.md has examples)"
     file = read_yaml(path, ExpectationsFile, what, "docs/expectations.md")
     table = feed.table(file.table)
     if table is None:
-        near = meant(file.table, [config.table for config in feed.tables])
-        guess = f", did you mean {near!r}?" if near else ""
-        said = f"{what} {path} is for {file.table!r}, which the feed {feed.feed!r} does not have{guess}"
-        raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)")
+        near = guess(file.table, (config.table for config in feed.tables))
+        said = f"{what} {path} is for {file.table!r}, which the feed {feed.feed!r} does not have{near}"
+        raise ConfigError(said, remedy)
     of_table = {**table.model_dump(), "expectations": [*table.expectations, *file.expectations]}
     try:
         extended = TableConfig.model_validate(of_table)
     except ValidationError as error:
-        said = f"{what} {path} is not valid: {invalid_settings(error)}"
-        raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)") from error
+        raise ConfigError(f"{what} {path} is not valid: {invalid_settings(error)}", remedy) from error
     tables = tuple(extended if config is table else config for config in feed.tables)
     return feed.model_copy(update={"tables": tables})
 
@@ -165,10 +169,8 @@ def _of_no_feed(folder: Path, feeds: Mapping[str, Feed]) -> Iterator[ConfigError
         )
     for path in sorted({file.parent for file in expectation_files(folder)}):
         if path.name not in feeds:
-            near = meant(path.name, feeds)
-            guess = f", did you mean {near!r}?" if near else ""
-            said = f"the expectations in {path} are not read: there is no feed {path.name!r}{guess}"
-            yield ConfigError(said, "give the folder the name of the feed")
+            said = f"the expectations in {path} are not read: there is no feed {path.name!r}"
+            yield ConfigError(said + guess(path.name, feeds), "give the folder the name of the feed")
 
 
 def named_feed(name: str) -> Feed:

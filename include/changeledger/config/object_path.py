@@ -79,12 +79,8 @@ class ObjectPath:
 
     def iterdir(self) -> Iterator[ObjectPath]:
         """Yields the files and folders in this folder; nothing if it does not exist."""
-        from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
-
-        files, path = self._located()
-        for info in files.get_file_info(FileSelector(path, allow_not_found=True)):
-            if info.path.rstrip("/") != path:
-                yield self / info.base_name
+        path, infos = self._infos(recursive=False)
+        yield from (self / info.base_name for info in infos if info.path.rstrip("/") != path)
 
     def read_bytes(self) -> bytes:
         files, path = self._located()
@@ -102,16 +98,19 @@ class ObjectPath:
 
     def files(self) -> list[ObjectPath]:
         """Returns all files below this folder."""
-        from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
-
-        files, path = self._located()
-        below = FileSelector(path, allow_not_found=True, recursive=True)
-        infos = files.get_file_info(below)
+        path, infos = self._infos(recursive=True)
         return [self / info.path.removeprefix(f"{path}/") for info in infos if info.is_file]
 
     def unlink(self) -> None:
         files, path = self._located()
         files.delete_file(path)
+
+    def _infos(self, *, recursive: bool) -> tuple[str, list[FileInfo]]:
+        """Returns the folder's path in the store, and what is in it; nothing if it does not exist."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
+
+        files, path = self._located()
+        return path, files.get_file_info(FileSelector(path, allow_not_found=True, recursive=recursive))
 
     def _info(self) -> FileInfo:
         files, path = self._located()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,26 +23,14 @@ PROJECT = Path(__file__).resolve().parents[3]
 _IS_CHECKOUT = (PROJECT / "include" / "changeledger").is_dir()
 
 
-def _project() -> Path:
-    """Returns the project's folder. For an installed package that is the folder in which the command runs."""
-    return PROJECT if _IS_CHECKOUT else Path.cwd()
-
-
-def _in_project(*parts: str) -> Callable[[Mapping[str, Any]], Path]:
-    """Returns a factory for a folder of the project. In a checkout, edited folders are in `include/`."""
+def _below_project(*parts: str) -> Any:
+    """Returns the field of a folder of the project. In a checkout, edited folders are in `include/`."""
 
     def place(settings: Mapping[str, Any]) -> Path:
-        project: Path = settings["project"]
-        is_edited = not parts[0].startswith(".")
+        is_edited, project = not parts[0].startswith("."), settings["project"]
         return Path(project, "include" if is_edited and project == PROJECT else "", *parts)
 
-    return place
-
-
-def _below_project(*parts: str) -> Any:
-    return Field(
-        default_factory=_in_project(*parts), json_schema_extra={"default": "/".join(("<project>", *parts))}
-    )
+    return Field(default_factory=place, json_schema_extra={"default": "/".join(("<project>", *parts))})
 
 
 def _refused(setting: str, why: str) -> ConfigError:
@@ -88,7 +76,9 @@ class Settings(BaseSettings):
             wrong = error.errors()[0]
             raise _refused(".".join(map(str, wrong["loc"])), wrong["msg"]) from None
 
-    project: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=_project)
+    project: Annotated[Path, AfterValidator(Path.absolute)] = Field(
+        default_factory=lambda: PROJECT if _IS_CHECKOUT else Path.cwd()
+    )
     """The project's folder, as `changeledger init` writes it ([deploy.md](deploy.md)). Default: the checkout
     that changeledger runs from, or for an installed package the current folder."""
     home: Path = _below_project(".changeledger")

@@ -103,10 +103,6 @@ class TableConfig(Strict):
         for member, names in (("key", self.key), ("columns", [c.name for c in self.columns])):
             if twice := alike(names):
                 raise ValueError(f"{member} names a column twice: {', '.join(twice)}")
-        return self
-
-    @model_validator(mode="after")
-    def _rules_differ(self) -> TableConfig:
         rules = [expectation.rule for expectation in self.expectations]
         if twice := sorted({name for name in rules if rules.count(name) > 1}):
             raise ValueError(f"two expectations are called {', '.join(twice)}: give each a `name`")
