@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _WORK: Final = "changeledger quarantine replay"
 _LOOK_SECONDS = 2.0
 _REPLAY = table_schema(change.REPLAY_COLUMNS)
-
-
 # The columns of the summary by table and reason.
 SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for example")
 
@@ -88,15 +86,13 @@ def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
     groups: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for row in records(feed, chosen, "window_id", "table", "reason", "detail"):
         groups.setdefault((row["table"], row["reason"]), []).append(row)
+    by_size = sorted(groups.items(), key=lambda group: (-len(group[1]), *map(str, group[0])))
     lines = []
-    for (table, reason), rows in sorted(
-        groups.items(), key=lambda group: (-len(group[1]), *map(str, group[0]))
-    ):
+    for (table, reason), rows in by_size:
         runs = [row["window_id"] for row in rows]
         example = min((row["detail"] for row in rows if row["detail"] is not None), default=None)
-        lines.append(
-            dict(zip(SUMMARY, (table, reason, len(rows), min(runs), max(runs), example), strict=True))
-        )
+        cells = (table, reason, len(rows), min(runs), max(runs), example)
+        lines.append(dict(zip(SUMMARY, cells, strict=True)))
     return lines
 
 

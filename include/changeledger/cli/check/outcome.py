@@ -11,7 +11,6 @@ from changeledger.config.tables import TableConfig
 from changeledger.model import change
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
-from changeledger.model.errors import ChangeledgerError
 from changeledger.model.wording import counted, listed
 from changeledger.spark import failures
 from changeledger.state.reasons import REASONS
@@ -46,10 +45,6 @@ class Check(NamedTuple):
     records: Sequence[dict[str, Any]] = ()
 
 
-def failed(check: str, error: ChangeledgerError) -> Check:
-    return Check(check, FAILED, error.message, error.remedy, error.retryable)
-
-
 Checks = Generator[Check, None, Result]
 
 
@@ -64,7 +59,7 @@ def caught(check: str, steps: Checks[Result]) -> Checks[Result | None]:
         ours = failures.known(error)
         if ours is None:
             raise
-        yield failed(check, ours)
+        yield Check(check, FAILED, ours.message, ours.remedy, ours.retryable)
         return None
 
 
