@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import combinations
 
 from changeledger.compare.columns import why_not_compared
 from changeledger.control import ControlStore
@@ -79,22 +80,19 @@ def beside(
             problems[feed] = error.message
     states = {feed: row_life.at(moment) for feed, row_life in lives.items()}
     behind = _behind(control, states)
-    names = {
-        c.name.lower(): c.name
-        for row_life in lives.values()
-        for c in reversed(row_life.place.contract.columns)
-    }
-    columns = [_column(lives, states, behind, name) for name in dict.fromkeys(
-        [*reference.place.contract.names, *(n for low, n in names.items()
-                                      if low not in {c.lower() for c in reference.place.contract.names})]
-    )]  # fmt: skip
+    names = reference.place.contract.names
+    known = (c for row_life in lives.values() for c in reversed(row_life.place.contract.columns))
+    others = {column.name.lower(): column.name for column in known}
+    for name in names:
+        del others[name.lower()]
+    columns = [_column(lives, states, behind, name) for name in (*names, *others.values())]
     return Beside(lives, states, columns, problems, behind)
 
 
 def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, datetime]:
     """Returns feeds whose windows end before the last change that another feed has of the row."""
-    times = [state.last.committed_at for state in states.values() if state.last and state.last.committed_at]
-    newest = max(times, default=None)
+    times = {feed: state.last and state.last.committed_at for feed, state in states.items()}
+    newest = max(filter(None, times.values()), default=None)
     if newest is None:
         return {}
     ends = {feed: _whole_to(control, feed) for feed in states}
@@ -102,7 +100,7 @@ def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, 
         feed: end
         for feed, end in ends.items()
         # A run by hand may have read beyond the window's end.
-        if end is not None and end <= newest and not _has(states[feed], newest)
+        if end is not None and end <= newest and times[feed] != newest
     }
 
 
@@ -116,10 +114,6 @@ def _whole_to(control: ControlStore, feed: str) -> datetime | None:
     return min(begins) if begins else control.windows.reached(feed)
 
 
-def _has(state: RowState, committed: datetime) -> bool:
-    return state.last is not None and state.last.committed_at == committed
-
-
 def _column(
     lives: Mapping[str, RowLife], states: Mapping[str, RowState], behind: Collection[str], name: str
 ) -> ColumnBeside:
@@ -131,11 +125,9 @@ def _column(
         feed: NO_CELL if column is None else states[feed].cells.get(column.name, NO_CELL)
         for feed, column in known.items()
     }
-    present = [feed for feed, column in known.items() if column is not None and feed not in behind]
+    present = [(feed, c) for feed, c in known.items() if c is not None and feed not in behind]
     disagrees = any(
-        not why_not_compared(a, b) and differ(cells[feed_name], cells[other], (a, b))
-        for at, feed_name in enumerate(present)
-        for other in present[at + 1 :]
-        if (a := known[feed_name]) is not None and (b := known[other]) is not None
+        not why_not_compared(a, b) and differ(cells[feed], cells[other], (a, b))
+        for (feed, a), (other, b) in combinations(present, 2)
     )
     return ColumnBeside(name, cells, disagrees)

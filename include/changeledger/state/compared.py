@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -88,19 +88,15 @@ def pair_compared(
     parts = {} if start is None else control.comparisons.compared_parts(database, pair, start)
     sums = control.comparisons.table_sums(database, pair, since, _COUNTED)
     notable = control.comparisons.notable(database, pair, since, verdicts.DIFFERS)
-    tables: dict[str, _Compared] = {}
-
-    def of(table: str) -> _Compared:
-        return tables.setdefault(table.lower(), _Compared())
-
+    tables: defaultdict[str, _Compared] = defaultdict(_Compared)
     for reach in reaches:
-        of(reach.table).reaches.append(reach)
+        tables[reach.table.lower()].reaches.append(reach)
     for table, of_table in parts.items():
-        of(table).parts.extend(of_table)
+        tables[table.lower()].parts.extend(of_table)
     for row in sums:
-        of(row.table).sums.append(row)
+        tables[row.table.lower()].sums.append(row)
     for comparison in notable:
-        of(comparison.table).notable.append(comparison)
+        tables[comparison.table.lower()].notable.append(comparison)
     bounds = Bounds(pair[0], since, start, end, begun)
     return PairCompared(
         {name: _table(compared, bounds) for name, compared in tables.items()},

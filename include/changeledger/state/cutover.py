@@ -165,17 +165,14 @@ def gather(
 
 
 def _columns(control: ControlStore, pair: tuple[Feed, Feed]) -> list[TableColumns]:
-    old, new = ({table.lower(): known for table, known in _contracts(control, feed).items()} for feed in pair)
+    contracts = (control.contracts.of_feed(feed.feed, [t.table for t in feed.tables]) for feed in pair)
+    old, new = ({table.lower(): contract for table, contract in known.items()} for known in contracts)
     names = (pair[0].feed, pair[1].feed)
     return [
         TableColumns(known.table, _lost(known, new[table]), not_compared(known, new[table], names))
         for table, known in old.items()
         if table in new
     ]
-
-
-def _contracts(control: ControlStore, feed: Feed) -> Mapping[str, Contract]:
-    return control.contracts.of_feed(feed.feed, [table.table for table in feed.tables])
 
 
 def _lost(old: Contract, new: Contract) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -100,7 +100,8 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     for name, feed in feeds.items():
         rows = known[name]
         reset = reset_state(control, name, rows)
-        every.append(_line(feed, rows, reset, _of(name, pairs), proofs.get(name, []), now))
+        of_feed = [pair for pair in pairs if name in {pair.reference, pair.feed}]
+        every.append(_line(feed, rows, reset, of_feed, proofs.get(name, []), now))
     return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
 
 
@@ -117,11 +118,7 @@ def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
     shown = [row for at, row in enumerate(rows.windows) if at < LAST or row.status == "open"]
     reset = reset_state(control, feed.feed, rows)
     rows = replace(rows, windows=shown)
-    return _line(feed, rows, reset, _of(feed.feed, pairs), outcomes, datetime.now(UTC))
-
-
-def _of(feed: str, pairs: Iterable[PairOutcome]) -> list[PairOutcome]:
-    return [pair for pair in pairs if feed in {pair.reference, pair.feed}]
+    return _line(feed, rows, reset, pairs, outcomes, datetime.now(UTC))
 
 
 def _line(  # noqa: PLR0913, PLR0917 - what is known of one

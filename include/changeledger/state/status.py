@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from changeledger.config.feed import Feed
-from changeledger.control import AuditRow, ControlStore, ReleaseRow, WindowRow
+from changeledger.control import ControlStore, ReleaseRow, WindowRow
 from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
 from changeledger.model.source_state import SourceState
 from changeledger.state import lake_counts
@@ -77,8 +77,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     release, lease = control.releases.latest(feed.feed), control.leases.of_feed(feed.feed)
     last, reached = control.windows.last(feed.feed), control.windows.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
-    last_id = getattr(last, "window_id", None)
-    earlier = (w for w in control.windows.all_open(feed.feed) if w.window_id != last_id)
+    reset, failure = control.resets.pending(feed.feed), control.failures.of_feed(feed.feed)
     states = tuple(control.sources.states(feed.feed).values())
     return FeedStatus(
         feed.feed,
@@ -87,21 +86,21 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         release=None if release is None else release.id,
         released_at=None if release is None else release.created_at,
         rolled_back=_rolled_back(release),
-        reset=_reset(control, feed),
+        reset=None if reset is None else (reset.reason, reset.by, reset.asked_at),
         released_to=reached,
         behind=None if reached is None else now - reached,
         position=control.windows.position(feed.feed),
         sources=states,
         late=_late(feed, states, now, last),
-        failure=_failure(control, feed),
+        failure=None if failure is None else (failure.window_id, failure.stage, failure.error, failure.at),
         incomplete=_incomplete(control, feed),
-        removed=_removed(control, feed),
+        removed=tuple(name for name in control.feed_tables.of_feed(feed.feed) if feed.table(name) is None),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
         tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
         failed_rules=_failed_rules(control, unreleased),
-        failed_audits=_failed_audits(control, earlier, release, reached),
+        failed_audits=_failed_audits(control, feed, last, release, reached),
         masks=_masks(control, feed),
         pending=lake_counts.pending(feed),
         quarantine=quarantined(feed).groups,
@@ -113,7 +112,11 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
 
 
 def _failed_audits(
-    control: ControlStore, earlier: Iterable[WindowRow], release: ReleaseRow | None, reached: datetime | None
+    control: ControlStore,
+    feed: Feed,
+    last: WindowRow | None,
+    release: ReleaseRow | None,
+    reached: datetime | None,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Returns the failed audits of windows that were opened before the last one.
 
@@ -121,7 +124,9 @@ def _failed_audits(
     earlier one. The next release takes what a replay has listed.
     """
     failed_audits = []
-    for window in earlier:
+    for window in control.windows.all_open(feed.feed):
+        if last is not None and window.window_id == last.window_id:
+            continue
         if window.request.reads_again:
             is_over = release is not None and release.created_at > window.opened_at
         else:
@@ -129,8 +134,7 @@ def _failed_audits(
         if is_over:
             continue
         audits = control.audits.of_window(window.feed, window.window_id)
-        rules = _violated(audit for audit in audits if audit.detail["stops"])
-        if rules:
+        if rules := tuple(audit.summary for audit in audits if audit.detail["stops"]):
             failed_audits.append((window.window_id, rules))
     return tuple(failed_audits)
 
@@ -154,16 +158,6 @@ def _masks(control: ControlStore, feed: Feed) -> dict[str, tuple[str | None, str
     return {table: (row.mask_order, row.why) for table, row in evidence.items()}
 
 
-def _reset(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
-    row = control.resets.pending(feed.feed)
-    return None if row is None else (row.reason, row.by, row.asked_at)
-
-
-def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:
-    row = control.failures.of_feed(feed.feed)
-    return None if row is None else (row.window_id, row.stage, row.error, row.at)
-
-
 def _incomplete(
     control: ControlStore, feed: Feed
 ) -> tuple[tuple[str, int, datetime | None, datetime | None], ...]:
@@ -171,17 +165,9 @@ def _incomplete(
     return tuple((row.table, row.lacking, row.since, row.until) for row in rows)
 
 
-def _removed(control: ControlStore, feed: Feed) -> tuple[str, ...]:
-    return tuple(table for table in control.feed_tables.of_feed(feed.feed) if feed.table(table) is None)
-
-
 def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str, ...]:
     audits = [] if window is None else control.audits.of_window(window.feed, window.window_id)
-    return _violated(audit for audit in audits if not audit.success)
-
-
-def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
-    return tuple(row.summary for row in rows)
+    return tuple(audit.summary for audit in audits if not audit.success)
 
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
