@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,15 @@ from rich.console import Console
 from changeledger.cli.decode import reader, records
 from changeledger.cli.decode.pretty import drawn
 from changeledger.config.feed import Feed
-from changeledger.config.files import load_feed
 from changeledger.model.errors import ConfigError, ContractError
+from tests.cli.called import called
 from tests.dialects.debezium.test_defaults import WITH_DEFAULT
 from tests.dialects.debezium.test_defaults import message as debezium_message
 
 PROJECT = Path(__file__).parents[2]
 LSN = "0x0000002A000003B00005"
+SOURCE = {"schema": "dbo", "table": "t", "ts_ms": 1786119900883}
+SOURCE |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
 
 
 def decode(
@@ -148,17 +149,26 @@ def test_a_cell_that_a_row_leaves_out_is_not_null() -> None:
     )
 
 
+def large_update(
+    dialect: str, mask: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Decodes an update of a table with a large `note`. `mask`: that of Qlik, with three header columns."""
+    if dialect == "sqlserver_cdc":
+        rows = [cdc_row(3, **before), cdc_row(4, **after)]
+        for row in rows:
+            row["row"]["__$update_mask"] = f"0x{int(mask, 16) >> 3:02X}"
+    else:
+        rows = [ct_row("B", "", **before), ct_row("U", mask, **after)]
+    table = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
+    (update,) = decode(dialect, rows, tables=[table])
+    return update
+
+
 @pytest.mark.parametrize("old", ["first", None])
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | None) -> None:
     """By SQL Server's page on large objects, their old value is NULL, whatever it was."""
-    before, after = {"id": 1, "note": old}, {"id": 1, "note": None}
-    if dialect == "sqlserver_cdc":
-        rows = [cdc_row(3, **before), cdc_row(4, **after)]
-    else:
-        rows = [ct_row("B", "", **before), ct_row("U", "10", **after)]
-    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (update,) = decode(dialect, rows, tables=[reported])
+    update = large_update(dialect, "10", {"id": 1, "note": old}, {"id": 1, "note": None})
     assert (update["after"], update["changed"]) == ({"id": "1", "note": None}, ["note"])
     assert "after_unknown_columns" not in update
     assert update.get("before_unknown_columns") == (None if old else {"note": "unavailable"})
@@ -174,14 +184,7 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str
     on operation 3 and large objects).
     """
     before, after = {"id": 1, "note": old, "name": "a"}, {"id": 1, "note": None, "name": "b"}
-    if dialect == "sqlserver_cdc":
-        rows = [cdc_row(3, **before), cdc_row(4, **after)]
-        for row in rows:
-            row["row"]["__$update_mask"] = "0x04"
-    else:
-        rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
-    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (update,) = decode(dialect, rows, tables=[reported])
+    update = large_update(dialect, "20", before, after)
     # A value before means that it was set to NULL, whatever the mask says. Without one, the value may have
     # been left alone.
     assert update.get("after_unknown_columns") == ({"note": "unavailable"} if old is None else None)
@@ -248,12 +251,7 @@ def test_bits_are_the_contracts_whatever_the_order_of_cells(
     """Three header columns come first, so `name` is the fifth column, bit 4."""
     names = ("id int", "name nvarchar(9)", "qty int")
     contract = stated(tmp_path, "dbo.items", *(n + o for n, o in zip(names, ordinals, strict=True)))
-    header = {
-        "header__change_seq": "20260807162500880000000000000000001",
-        "header__change_oper": "U",
-        "header__change_mask": "10",
-    }
-    row = {"table": "items__ct", "row": {**header, "qty": 3, "name": "x", "id": 1}}
+    row = {**ct_row("U", "10", qty=3, name="x", id=1), "table": "items__ct"}
     (update,) = decode("qlik_tables", [row], contract=contract)
     assert (update["table"], update["changed"]) == ("dbo.items", ["name"])
 
@@ -281,20 +279,16 @@ def test_a_contract_counts_before_what_messages_tell(tmp_path: Path) -> None:
         "payload": {
             "after": {"id": "1", "v": "6f9619ff-8b86-d011-b42d-00c04fc964ff"},
             "op": "c",
-            "source": {
-                "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
-                "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003",
-            },
+            "source": SOURCE,
         },
-    }  # fmt: skip
+    }
     (insert,) = decode("debezium", [{"value": json.dumps(value)}], contract=contract)
     assert insert["key"] == {"id": 1}
     assert insert["after"]["v"] == "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
 def test_the_words_of_kcat() -> None:
-    source = {"schema": "dbo", "table": "a.b", "ts_ms": 1786119900883}
-    source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    source = {**SOURCE, "table": "a.b"}
     value = json.dumps({"before": None, "after": {"id": 1}, "op": "c", "source": source})
     place = {"topic": "s.dbo.a.b", "partition": 0, "ts": 1786119900883, "key": '{"id":1}'}
     headers = ["__debezium.oldkey", '{"id":0}', "empty", None]
@@ -330,12 +324,7 @@ def test_messages_that_kafka_cannot_have() -> None:
 
 def test_bits_beyond_the_header_are_those_of_the_columns() -> None:
     """There are three header columns, so the second column has bit 3 + 1."""
-    header = {
-        "header__change_seq": "20260807162500880000000000000000001",
-        "header__change_oper": "U",
-        "header__change_mask": "10",
-    }
-    (update,) = decode("qlik_tables", [{"table": "items__ct", "row": {**header, "id": 1, "name": "x"}}])
+    (update,) = decode("qlik_tables", [{**ct_row("U", "10", id=1, name="x"), "table": "items__ct"}])
     assert update["changed"] == ["name"]
     assert update["table"] == "items"
     assert update["flags"] == ["clock_suspect", "before_unknown"]
@@ -375,8 +364,7 @@ def test_bytes_of_a_narrow_mask_may_have_zeros_behind_them() -> None:
 
 
 def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None:
-    source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
-    source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    source = {**SOURCE, "connector": "sqlserver"}
     value = {"before": None, "after": {"id": 9007199254740993, "v": None}, "op": "c", "source": source}
     tombstone = {"topic": "t", "key": '{"id":9007199254740993}', "value": None}
     insert, control = decode(
@@ -393,8 +381,7 @@ def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None
 
 
 def test_debezium_without_a_schema_has_the_types_that_messages_with_one_say() -> None:
-    source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
-    source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    source = {**SOURCE, "connector": "sqlserver"}
     value = {"before": None, "after": {"id": 1, "day": 20307}, "op": "c", "source": source}
     row = [
         {"type": "int32", "optional": False, "field": "id"},
@@ -634,25 +621,21 @@ def test_pandas_is_there_for_whoever_needs_it(tmp_path: Path) -> None:
     assert ran(tmp_path, code, "") == [{"0": 1}]
 
 
-def test_a_feed_of_another_dialect_is_refused(tmp_path: Path) -> None:
+def test_a_feed_of_another_dialect_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "records").touch()
     feed = PROJECT / "include" / "feeds" / "shop_ces.yaml"
-    assert load_feed(feed).dialect == "ces"
-    ran = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "debezium", "--feed", str(feed)],
-        check=False, input="", capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "include")},
-    )  # fmt: skip
-    assert ran.returncode == 1
-    assert "use --dialect ces" in ran.stderr
+    asked = ("decode", str(tmp_path / "records"), "--feed", str(feed), "--dialect")
+    assert called(capsys, *asked, "ces").returncode == 0
+    refused = called(capsys, *asked, "debezium")
+    assert (refused.returncode, "use --dialect ces" in refused.stderr) == (1, True)
 
 
-def test_what_people_should_know_of_records_stands_beside_the_results() -> None:
+def test_what_people_should_know_of_records_stands_beside_the_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     written = debezium_message({"id": 1, "qty": 1234}, WITH_DEFAULT)
-    line = json.dumps({"topic": written.topic, "value": (written.value or b"").decode()})
-    ran = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "debezium"],
-        check=True, input=line, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "include")},
-    )  # fmt: skip
-    assert json.loads(ran.stdout)["after"] == {"id": 1, "qty": 1234}
-    assert ran.stderr.startswith("warning: dbo.t: a NULL in qty (1234)")
+    file = tmp_path / "records"
+    file.write_text(json.dumps({"topic": written.topic, "value": (written.value or b"").decode()}))
+    ended = called(capsys, "decode", str(file), "--dialect", "debezium")
+    assert json.loads(ended.stdout)["after"] == {"id": 1, "qty": 1234}
+    assert ended.stderr.startswith("warning: dbo.t: a NULL in qty (1234)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -65,9 +64,7 @@ def test_the_version_and_completion_are_there(capsys: pytest.CaptureFixture[str]
     assert "--install-completion" in called(capsys, "--help").stdout
 
 
-def test_wrong_arguments_end_with_2() -> None:
-    """Runs a process, as the exit code is the process's."""
-    command = [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "maxwell"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_wrong_arguments_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = called(capsys, "decode", "--dialect", "maxwell")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "not one of ces, debezium" in answer.stderr

@@ -15,7 +15,7 @@ from changeledger.model.publishing import PublishRule
 from changeledger.model.window import Window
 from changeledger.state.beside import beside
 from changeledger.state.cells import image_cells
-from changeledger.state.life import life, placed
+from changeledger.state.life import RowLife, life, placed
 from changeledger.state.search import search
 from tests.released import DAY
 from tests.state.tables import CUSTOMERS, HOSTILE, life_of_one, publish, row
@@ -31,6 +31,14 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 def hour(number: int) -> datetime:
     return datetime(2026, 1, 31, number, tzinfo=UTC)
+
+
+ANN, BOB = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
+AT_ONCE = {"transaction_id": "T", "committed_at": hour(3)}
+
+
+def customer_of(control: ControlStore, key: str = "1") -> RowLife:
+    return life(placed(control, FEED, TABLE), {"id": key})
 
 
 def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None:
@@ -58,7 +66,7 @@ def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None
 
 def test_as_of_a_time(control: ControlStore) -> None:
     publish(control, FEED)
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     assert not customer.at(hour(0)).is_alive
     # A cell that is unknown in the change keeps its value.
     assert {name: cell.text for name, cell in customer.at(hour(2)).cells.items()} == {
@@ -70,17 +78,15 @@ def test_as_of_a_time(control: ControlStore) -> None:
 
 def test_of_two_rows_that_exchange_their_keys_the_covered_one_leaves_first(control: ControlStore) -> None:
     """As in history: Qlik writes a swap as two updates of one transaction (ADR 0016)."""
-    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
-    swap = {"transaction_id": "T", "committed_at": hour(3)}
     rows = [
-        row(1, "insert", 1, after=ann),
-        row(2, "insert", 2, after=bob),
-        row(3, "update", 2, previous_key={"id": 1}, before=ann, after={**ann, "id": 2}, **swap),
-        row(4, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1}, **swap),
+        row(1, "insert", 1, after=ANN),
+        row(2, "insert", 2, after=BOB),
+        row(3, "update", 2, previous_key={"id": 1}, before=ANN, after={**ANN, "id": 2}, **AT_ONCE),
+        row(4, "update", 1, previous_key={"id": 2}, before=BOB, after={**BOB, "id": 1}, **AT_ONCE),
     ]
     publish(control, FEED, rows)
     names = {
-        key: [life(placed(control, FEED, TABLE), {"id": key}).at(moment).cells["name"].text
+        key: [customer_of(control, key).at(moment).cells["name"].text
               for moment in (hour(2), hour(3), None)]
         for key in "12"
     }  # fmt: skip
@@ -92,51 +98,42 @@ def test_a_row_that_comes_takes_nothing_from_the_row_that_it_covers(
     control: ControlStore, *, leaves: bool
 ) -> None:
     """As in history, the covered row has left before, even if its end was lost."""
-    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
-    swap = {
-        "transaction_id": "T",
-        "committed_at": hour(3),
-        "after_unknown_columns": [("photo", "unavailable")],
-    }
+    swap = {**AT_ONCE, "after_unknown_columns": [("photo", "unavailable")]}
     rows = [
-        row(2, "insert", 2, after=bob),
+        row(2, "insert", 2, after=BOB),
         row(
-            3, "update", 2, previous_key={"id": 1}, before=ann, after={**ann, "id": 2, "photo": None}, **swap
+            3, "update", 2, previous_key={"id": 1}, before=ANN, after={**ANN, "id": 2, "photo": None}, **swap
         ),
         row(
-            4, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1, "photo": None}, **swap
+            4, "update", 1, previous_key={"id": 2}, before=BOB, after={**BOB, "id": 1, "photo": None}, **swap
         ),
     ]
     publish(control, FEED, rows if leaves else rows[:2])
-    cells = life(placed(control, FEED, TABLE), {"id": "2"}).at().cells
+    cells = customer_of(control, "2").at().cells
     assert (cells["name"].text, cells["photo"].kind) == ("ann", "unavailable")
 
 
 def test_a_row_passes_through_a_key_whose_row_has_gone_unseen(control: ControlStore) -> None:
     """As in history: by its image, the row that leaves is the one that came."""
-    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
-    at_once = {"transaction_id": "T", "committed_at": hour(3)}
-    come, gone = {**ann, "id": 2}, {**ann, "id": 5}
+    come, gone = {**ANN, "id": 2}, {**ANN, "id": 5}
     rows = [
-        row(2, "insert", 2, after=bob),
-        row(3, "update", 2, previous_key={"id": 1}, before=ann, after=come, **at_once),
-        row(4, "update", 5, previous_key={"id": 2}, before=come, after=gone, **at_once),
+        row(2, "insert", 2, after=BOB),
+        row(3, "update", 2, previous_key={"id": 1}, before=ANN, after=come, **AT_ONCE),
+        row(4, "update", 5, previous_key={"id": 2}, before=come, after=gone, **AT_ONCE),
     ]
     publish(control, FEED, rows)
-    assert not life(placed(control, FEED, TABLE), {"id": "2"}).at().is_alive
+    assert not customer_of(control, "2").at().is_alive
 
 
 def test_a_row_is_deleted_behind_the_insert_that_takes_its_key(control: ControlStore) -> None:
     """As in history: an update written as insert and delete, in this reversed order."""
-    ann = {"id": 1, "name": "ann", "photo": b"\1"}
-    update = {"transaction_id": "T", "committed_at": hour(3)}
     rows = [
-        row(1, "insert", 1, after=ann),
-        row(2, "insert", 1, after={**ann, "name": "bob"}, **update),
-        row(3, "delete", 1, before=ann, **update),
+        row(1, "insert", 1, after=ANN),
+        row(2, "insert", 1, after={**ANN, "name": "bob"}, **AT_ONCE),
+        row(3, "delete", 1, before=ANN, **AT_ONCE),
     ]
     publish(control, FEED, rows)
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     assert [customer.at(moment).cells["name"].text for moment in (hour(2), None)] == ["ann", "bob"]
 
 
@@ -147,15 +144,13 @@ def test_a_delete_ends_the_row_that_was_there(control: ControlStore, name: str, 
 
     If nothing was known of the key, it ends the inserted row only if it shows that row.
     """
-    ann = {"id": 1, "name": "ann", "photo": b"\1"}
-    update = {"transaction_id": "T", "committed_at": hour(3)}
     rows = [
-        row(1, "insert", 1, after=ann),
-        row(2, "insert", 1, after={**ann, "name": name}, **update),
-        row(3, "delete", 1, before=ann, **update),
+        row(1, "insert", 1, after=ANN),
+        row(2, "insert", 1, after={**ANN, "name": name}, **AT_ONCE),
+        row(3, "delete", 1, before=ANN, **AT_ONCE),
     ]
     publish(control, FEED, rows if was_seen else rows[1:])
-    customer = life(placed(control, FEED, TABLE), {"id": "1"}).at()
+    customer = customer_of(control).at()
     assert customer.is_alive is (was_seen or name == "bob")
     assert not customer.is_alive or customer.cells["name"].text == name
 
@@ -165,17 +160,15 @@ def test_a_row_is_deleted_behind_the_one_that_moves_to_its_key(
     control: ControlStore, *, is_shown: bool
 ) -> None:
     """As in history, for a MERGE. A delete of which only the key is known ends the row that came."""
-    ann, bob = ({"id": at, "name": name, "photo": b"\1"} for at, name in ((1, "ann"), (2, "bob")))
-    merge = {"transaction_id": "T", "committed_at": hour(3)}
     gap = [("name", "unavailable"), ("photo", "unavailable")]
     rows = [
-        row(1, "insert", 1, after=ann),
-        row(2, "insert", 2, after=bob),
-        row(3, "update", 1, previous_key={"id": 2}, before=bob, after={**bob, "id": 1}, **merge),
-        row(4, "delete", 1, before=ann, before_unknown_columns=None if is_shown else gap, **merge),
+        row(1, "insert", 1, after=ANN),
+        row(2, "insert", 2, after=BOB),
+        row(3, "update", 1, previous_key={"id": 2}, before=BOB, after={**BOB, "id": 1}, **AT_ONCE),
+        row(4, "delete", 1, before=ANN, before_unknown_columns=None if is_shown else gap, **AT_ONCE),
     ]
     publish(control, FEED, rows)
-    assert life(placed(control, FEED, TABLE), {"id": "1"}).at().is_alive is is_shown
+    assert customer_of(control).at().is_alive is is_shown
 
 
 @pytest.mark.parametrize("shows_again", ["snapshot", "insert"])
@@ -184,16 +177,15 @@ def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore,
 
     Positions decide the order, though the server's clock was put back an hour.
     """
-    ann = {"id": 1, "name": "ann", "photo": b"\1"}
     gap = {"after_unknown_columns": [("photo", "unavailable")]}
     rows = [
-        row(1, "insert", 1, after=ann),
-        row(2, shows_again, 1, after={**ann, "name": "bob", "photo": None}, **gap),
-        row(4, "update", 1, before=ann, after={**ann, "name": "cid"}, committed_at=hour(5)),
-        row(5, "update", 1, before=ann, after={**ann, "name": "dan"}, committed_at=hour(4)),
+        row(1, "insert", 1, after=ANN),
+        row(2, shows_again, 1, after={**ANN, "name": "bob", "photo": None}, **gap),
+        row(4, "update", 1, before=ANN, after={**ANN, "name": "cid"}, committed_at=hour(5)),
+        row(5, "update", 1, before=ANN, after={**ANN, "name": "dan"}, committed_at=hour(4)),
     ]
     publish(control, FEED, rows)
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     at_two, at_four, now = (customer.at(moment).cells for moment in (hour(2), hour(4), None))
     assert (at_two["name"].text, at_two["photo"].text) == ("bob", "0x01")
     assert (at_four["name"].text, now["name"].text) == ("bob", "dan")
@@ -201,18 +193,15 @@ def test_as_of_a_time_a_row_is_as_in_the_published_tables(control: ControlStore,
 
 def test_a_full_load_that_comes_again_makes_no_change_later(control: ControlStore) -> None:
     """The loaded row precedes all changes, and was delivered after them. As in history (`begin_times`)."""
-    ann, loaded = (
-        {"id": 1, "name": "ann", "photo": b"\1"},
-        {"flags": ["position_unknown"], "commit_lsn": None},
-    )
+    loaded = {"flags": ["position_unknown"], "commit_lsn": None}
     rows = [
-        row(1, "snapshot", 1, after={**ann, "name": "eve"}, committed_at=hour(9), **loaded),
-        row(2, "update", 1, before=ann, after=ann),
-        row(4, "update", 1, before=ann, after={**ann, "name": "bob"}),
-        row(5, "snapshot", 1, after={**ann, "name": "cid"}, committed_at=hour(8)),
+        row(1, "snapshot", 1, after={**ANN, "name": "eve"}, committed_at=hour(9), **loaded),
+        row(2, "update", 1, before=ANN, after=ANN),
+        row(4, "update", 1, before=ANN, after={**ANN, "name": "bob"}),
+        row(5, "snapshot", 1, after={**ANN, "name": "cid"}, committed_at=hour(8)),
     ]
     publish(control, FEED, rows)
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     assert not customer.at(hour(1)).is_alive
     assert [customer.at(hour(at)).cells["name"].text for at in (2, 4, 7, 8)] == ["ann", "bob", "bob", "cid"]
 
@@ -220,7 +209,7 @@ def test_a_full_load_that_comes_again_makes_no_change_later(control: ControlStor
 def test_a_truncate_ends_each_row(control: ControlStore) -> None:
     rows = [*life_of_one(), {**row(6, "truncate", 0), "key": None}]
     publish(control, FEED, rows)
-    assert not life(placed(control, FEED, TABLE), {"id": "2"}).at().is_alive
+    assert not customer_of(control, "2").at().is_alive
 
 
 def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
@@ -228,7 +217,7 @@ def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
     rows = [ledger_row for ledger_row in life_of_one() if ledger_row["change_id"] != "change-2"]
     rows[-2] = {**rows[-2], "after": {"id": 1, "name": "bob", "photo": b"\1"}}
     publish(control, "shop_ces", rows)
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     comparison = beside(control, customer, ["shop_ces", "shop_none"])
     assert [column.column for column in comparison.columns if column.disagrees] == ["name"]
     assert comparison.missing_at(customer.changes[1].position.commit_lsn) == ["shop_ces"]
@@ -251,7 +240,7 @@ def test_a_feed_that_is_not_read_so_far_does_not_disagree(
     publish(control, FEED)
     publish(control, "shop_ces", life_of_one()[:1], Window(start=hour(0), end=hour(end)))
     complete(control, FEED, "shop_ces")
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     of_two = beside(control, customer, ["shop_ces"], hour(2))
     assert of_two.behind == ({"shop_ces": hour(end)} if is_behind else {})
     assert [column.column for column in of_two.columns if column.disagrees] == ([] if is_behind else ["name"])
@@ -265,7 +254,7 @@ def test_a_table_that_a_release_has_not_moved_yet_does_not_disagree(
     publish(control, FEED)
     publish(control, "shop_ces", life_of_one()[:1])
     complete(control, FEED, *(["shop_ces"] if is_moved else []))
-    customer = life(placed(control, FEED, TABLE), {"id": "1"})
+    customer = customer_of(control)
     of_two = beside(control, customer, ["shop_ces"], hour(2))
     assert of_two.behind == ({} if is_moved else {"shop_ces": DAY.start})
     assert [column.column for column in of_two.columns if column.disagrees] == (["name"] if is_moved else [])
@@ -308,7 +297,7 @@ def test_a_hash_does_not_disagree_with_what_another_feed_publishes_plain(control
     plain = [row(1, "insert", 1, after={"id": 1, "name": "ann"})]
     publish(control, FEED, hashed, contract=CUSTOMERS.published_by(rules, "key"))
     publish(control, "other", plain)
-    seen = beside(control, life(placed(control, FEED, TABLE), {"id": "1"}), ["other"])
+    seen = beside(control, customer_of(control), ["other"])
     assert [(column.column, column.disagrees) for column in seen.columns][:2] == [
         ("id", False),
         ("name", False),

@@ -105,9 +105,10 @@ def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
     failing_audit(store, ago(0))
     only = line(store)
     assert only.level == BAD
-    assert only.why is not None
-    assert only.why.text == "The audit has stopped a window: order_strict of dbo.t is violated by 3 rows."
-    assert (only.why.place, only.why.argument) == ("window", ago(0).id)
+    assert (
+        only.reasons[0].text == "The audit has stopped a window: order_strict of dbo.t is violated by 3 rows."
+    )
+    assert (only.reasons[0].place, only.reasons[0].argument) == ("window", ago(0).id)
     assert (only.judged, only.violated) == (2, 1)
     assert only.windows[0].outcome == FAILED
 
@@ -157,8 +158,7 @@ def test_a_task_that_failed(store: ControlStore) -> None:
     store.windows.open("shop", ago(0), None, {})
     store.failures.save("shop", ago(0), "reconcile", "SourceUnavailable: no broker\n  Remedy: start it")
     only = line(store)
-    assert only.why is not None
-    assert only.why.text == "Reconcile has failed: SourceUnavailable: no broker"
+    assert only.reasons[0].text == "Reconcile has failed: SourceUnavailable: no broker"
     assert only.windows[0].outcome == FAILED
 
 
@@ -177,8 +177,7 @@ def test_a_source_that_is_not_read_on(store: ControlStore) -> None:
     waiting = SourceState("a[0]", "5", "1205", NOW, 1200, NOW - 30 * HOUR, None, "a transaction is open")
     store.sources.save_states("shop", [waiting, SourceState("a[1]", "7", "7", NOW, 0)])
     only = line(store)
-    assert only.why is not None
-    assert only.why.text.startswith("It cannot read on: a[0]: 1,200 records behind the end, since ")
+    assert only.reasons[0].text.startswith("It cannot read on: a[0]: 1,200 records behind the end, since ")
     assert only.reach is not None
     assert (only.reach.read, only.reach.end, only.reach.behind) == ("12", "1,212", 1200)
     assert only.reach.late is not None
@@ -210,8 +209,7 @@ def test_stale(store: ControlStore) -> None:
     released(store, 9)
     only = line(store)
     assert only.level == STALE
-    assert only.why is not None
-    assert only.why.text.startswith("Stale: nothing newer than ")
+    assert only.reasons[0].text.startswith("Stale: nothing newer than ")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,7 @@ def test_stale(store: ControlStore) -> None:
 def test_what_is_worth_a_look(store: ControlStore, counts: Mapping[str, Any], says: str) -> None:
     released(store, 0, **counts)
     only = line(store)
-    assert (only.level, only.why and only.why.text) == (WARNED, says)
+    assert (only.level, only.why and only.reasons[0].text) == (WARNED, says)
 
 
 def quarantining(store: ControlStore, window: Window, brought: int, in_quarantine: int | None) -> None:
@@ -283,8 +281,7 @@ def test_a_window_that_failed_before_it_read_anything_is_in_the_strip(store: Con
         (ago(1).id, RELEASED, True),
     ]
     assert (only.windows[0].start, only.windows[0].end) == (ago(0).start, ago(0).end)
-    assert only.why is not None
-    assert only.why.argument == ago(0).id
+    assert only.reasons[0].argument == ago(0).id
     released(store, 0)
     store.failures.forget("shop")
     assert [window.outcome for window in line(store).windows] == [RELEASED, RELEASED]
