@@ -105,10 +105,9 @@ def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
     failing_audit(store, ago(0))
     only = line(store)
     assert only.level == BAD
-    assert (
-        only.reasons[0].text == "The audit has stopped a window: order_strict of dbo.t is violated by 3 rows."
-    )
-    assert (only.reasons[0].place, only.reasons[0].argument) == ("window", ago(0).id)
+    why = only.reasons[0]
+    assert why.text == "The audit has stopped a window: order_strict of dbo.t is violated by 3 rows."
+    assert (why.place, why.argument) == ("window", ago(0).id)
     assert (only.judged, only.violated) == (2, 1)
     assert only.windows[0].outcome == FAILED
 

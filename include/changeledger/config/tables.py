@@ -104,8 +104,8 @@ class TableConfig(Strict):
             if twice := alike(names):
                 raise ValueError(f"{member} names a column twice: {', '.join(twice)}")
         rules = [expectation.rule for expectation in self.expectations]
-        if twice := sorted({name for name in rules if rules.count(name) > 1}):
-            raise ValueError(f"two expectations are called {', '.join(twice)}: give each a `name`")
+        if same := sorted({name for name in rules if rules.count(name) > 1}):
+            raise ValueError(f"two expectations are called {', '.join(same)}: give each a `name`")
         return self
 
     @model_validator(mode="after")

@@ -82,16 +82,16 @@ def beside(
     behind = _behind(control, states)
     names = reference.place.contract.names
     known = (c for row_life in lives.values() for c in reversed(row_life.place.contract.columns))
-    others = {column.name.lower(): column.name for column in known}
+    more = {column.name.lower(): column.name for column in known}
     for name in names:
-        del others[name.lower()]
-    columns = [_column(lives, states, behind, name) for name in (*names, *others.values())]
+        del more[name.lower()]
+    columns = [_column(lives, states, behind, name) for name in (*names, *more.values())]
     return Beside(lives, states, columns, problems, behind)
 
 
 def _behind(control: ControlStore, states: Mapping[str, RowState]) -> dict[str, datetime]:
     """Returns feeds whose windows end before the last change that another feed has of the row."""
-    times = {feed: state.last and state.last.committed_at for feed, state in states.items()}
+    times = {feed: None if s.last is None else s.last.committed_at for feed, s in states.items()}
     newest = max(filter(None, times.values()), default=None)
     if newest is None:
         return {}
