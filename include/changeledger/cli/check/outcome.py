@@ -96,9 +96,8 @@ def unknown_columns(config: TableConfig, contracts: Sequence[Contract]) -> Itera
     for name, said in of_each[-1].items():
         if all(name in unknown for unknown in of_each):
             yield Check(
-                f"table {config.table}", WARNING, (
-                    f"`columns:` names a column that the table does not have: {said}"
-                ),
+                f"table {config.table}", WARNING,
+                f"`columns:` names a column that the table does not have: {said}",
                 "correct the name in the feed's YAML, unless the source has dropped the column or will add "
                 "it",
             )  # fmt: skip
@@ -125,9 +124,7 @@ def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
 
 def _reasons(results: Sequence[dict[str, Any]], disposition: str) -> Iterator[tuple[str, int, str]]:
     """Yields each reason with the number of records that have it, and the detail of the first."""
-    of_reason: dict[str, list[str]] = {}
-    for result in results:
-        if result["disposition"] == disposition:
-            of_reason.setdefault(result.get("reason", "unknown"), []).append(result.get("detail", ""))
-    for reason, details in of_reason.items():
-        yield reason, len(details), details[0]
+    chosen = [result for result in results if result["disposition"] == disposition]
+    details = {result.get("reason", "unknown"): result.get("detail", "") for result in reversed(chosen)}
+    for reason, number in Counter(result.get("reason", "unknown") for result in chosen).items():
+        yield reason, number, details[reason]

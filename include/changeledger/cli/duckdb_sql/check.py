@@ -83,21 +83,15 @@ def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
     rows = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     answer = json.loads(rows[0][0])
     if answer["error"] and answer["error_type"] == "parser":
-        raise _Refused(
-            f"the statement cannot be read: {_shown_error(connection, text) or answer['error_message']}"
-        )
+        try:
+            # Its error has the line and the place in it, too.
+            connection.extract_statements(text)
+        except ParserException as error:
+            raise _Refused(f"the statement cannot be read: {error}") from None
+        raise _Refused(f"the statement cannot be read: {answer['error_message']}")
     if answer["error"] or len(answer["statements"]) != 1:
         raise _Refused(f"`query` does not run {text[:_MOST] or 'nothing'}")
     return dict(answer["statements"][0]["node"])
-
-
-def _shown_error(connection: DuckDBPyConnection, text: str) -> str:
-    """Returns the parser's error with the line and the place in it, or an empty text."""
-    try:
-        connection.extract_statements(text)
-    except ParserException as error:
-        return str(error)
-    return ""
 
 
 def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dict[tuple[str, str], Address]:
@@ -110,18 +104,18 @@ def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dic
     } | {node["cte_name"].lower() for node in nodes if node.get("cte_name")}
     tables = {}
     for node in nodes:
-        if node.get("type") == "BASE_TABLE":
-            path = [str(name).lower() for name in node["qualified_name"]["path"]]
-            if len(path) == 1 and path[0] in queries:
-                continue
-            if node.get("at_clause"):
-                raise _Refused(f"AT of {'.'.join(path)[:_MOST]} has neither a plain text nor a number")
-            if len(path) != 3 or path[0] != catalog.NAME:
-                raise _Refused(
-                    f"{'.'.join(node['qualified_name']['path'])[:_MOST]} is not a table of the lake"
-                )
-            schema, table = path[1:]
-            tables[schema, table] = states.get((schema, table)) or Address(schema, table)
+        if node.get("type") != "BASE_TABLE":
+            continue
+        written = [str(name) for name in node["qualified_name"]["path"]]
+        path = [name.lower() for name in written]
+        if len(path) == 1 and path[0] in queries:
+            continue
+        if node.get("at_clause"):
+            raise _Refused(f"AT of {'.'.join(path)[:_MOST]} has neither a plain text nor a number")
+        if len(path) != 3 or path[0] != catalog.NAME:
+            raise _Refused(f"{'.'.join(written)[:_MOST]} is not a table of the lake")
+        schema, table = path[1:]
+        tables[schema, table] = states.get((schema, table)) or Address(schema, table)
     return tables
 
 
