@@ -79,6 +79,14 @@ def _lists(names: Sequence[Text], rows: Iterable[Iterable[Text]]) -> Table:
     return lists
 
 
+def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Prints rows as JSON lines, or as a table. `columns`: their members, in order."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(columns, (row.values() for row in rows))
+
+
 def print_json(answer: Iterable[Mapping[str, Any]]) -> None:
     for row in answer:
         print(json_line(row, default=shown))  # noqa: T201

@@ -91,8 +91,7 @@ def _accept(name: str, reason: str, feed: str, table: str) -> None:
     """Accepts what disagrees. Raises ConfigError if nothing disagrees, or if the reason is empty."""
     if not reason.strip():
         raise ConfigError("the reason of --accept is empty, but the report shows it", "say why")
-    database, feeds = database_of(name)
-    by = getpass.getuser()
+    (database, feeds), by = database_of(name), getpass.getuser()
     accepted = control_store().comparisons.accept(database.database, reason, by, feed, table)
     if not accepted:
         _require_known(database, feeds, feed, table)

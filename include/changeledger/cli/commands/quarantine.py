@@ -50,10 +50,7 @@ def list_counts(
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     rows = quarantine.summary(*_asked(feed, table, reason, run))
-    if as_json:
-        terminal.print_json(rows)
-    else:
-        terminal.print_table(quarantine.SUMMARY, (row.values() for row in rows))
+    terminal.print_rows(quarantine.SUMMARY, rows, as_json=as_json)
 
 
 @app.command()

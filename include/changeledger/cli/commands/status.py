@@ -85,7 +85,4 @@ def tables(
         declined = row.declined_reason and f"{row.declined_reason} ({row.declined_by})"
         times = (None if at is None else at.isoformat() for at in (row.since, row.until))
         rows.append(dict(zip(_COLUMNS, (row.table, state, row.lacking, *times, declined), strict=True)))
-    if as_json:
-        terminal.print_json(rows)
-    else:
-        terminal.print_table(_COLUMNS, (row.values() for row in rows))
+    terminal.print_rows(_COLUMNS, rows, as_json=as_json)
