@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -24,13 +24,10 @@ def drawn(result: dict[str, Any]) -> RenderableType:
     records = ", ".join(map(str, result.get("records") or [result["record"]]))
     if result["disposition"] != "change":
         details = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
-        return Panel(
-            Group(*details) if details else Text("nothing to add"),
-            title=plain(f"record {records}: {result['disposition']}"),
-            title_align="left",
-            border_style="red" if result["disposition"] == "quarantined" else "dim",
-        )
-    title = plain(f"record {records}: {result['operation']} {result['table']}")
+        colour = "red" if result["disposition"] == "quarantined" else "dim"
+        title = f"record {records}: {result['disposition']}"
+        return _panel(title, details or [Text("nothing to add")], colour)
+    title = f"record {records}: {result['operation']} {result['table']}"
     parts: list[RenderableType] = [
         Text.assemble(plain("  ".join(_place(result))), style="dim"),
         _cells(result),
@@ -39,9 +36,7 @@ def drawn(result: dict[str, Any]) -> RenderableType:
         parts.insert(1, Text.assemble(plain(f"sort_key {result['sort_key']}"), style="dim"))
     if result.get("flags"):
         parts.append(Text.assemble(plain("flags: " + ", ".join(result["flags"])), style="bold yellow"))
-    return Panel(
-        Group(*parts), title=title, title_align="left", border_style=_COLOURS.get(result["operation"], "dim")
-    )
+    return _panel(title, parts, _COLOURS.get(result["operation"], "dim"))
 
 
 def quarantined(row: dict[str, Any]) -> RenderableType:
@@ -55,12 +50,11 @@ def quarantined(row: dict[str, Any]) -> RenderableType:
     if row["raw_key"] is not None:
         parts.append(plain(f"key    {row['raw_key']}"))
     parts.append(plain(f"value  {row['raw_value']}"))
-    return Panel(
-        Group(*parts),
-        title=plain(f"{row['reason']}: {row['table'] or 'no table'}, {' '.join(where)}"),
-        title_align="left",
-        border_style="red",
-    )
+    return _panel(f"{row['reason']}: {row['table'] or 'no table'}, {' '.join(where)}", parts, "red")
+
+
+def _panel(title: str, parts: Iterable[RenderableType], colour: str) -> Panel:
+    return Panel(Group(*parts), title=plain(title), title_align="left", border_style=colour)
 
 
 def _place(result: dict[str, Any]) -> Iterator[str]:
