@@ -23,15 +23,8 @@ def drawn_comparison(database: str) -> Table:
 
 def drawn_proofs(database: str) -> Table:
     """Draws the last proof of each table."""
-    grid = Table(
-        "feed",
-        "table",
-        "against",
-        "outcome",
-        *proofs.COUNTED,
-        "read",
-        title=f"{database}: does the published data match the source?",
-    )
+    title = f"{database}: does the published data match the source?"
+    grid = Table("feed", "table", "against", "outcome", *proofs.COUNTED, "read", title=title)
     for feed, rows in last_proofs(control_store().proofs, database).items():
         for row in rows:
             counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)

@@ -44,13 +44,8 @@ def recent_rows(place: Place, most: int = MOST) -> list[RecentRow]:
                 # A truncate has no key.
                 if change["key"] is not None:
                     key, lsn = key_texts(change["key"]), change["commit_lsn"]
-                    row = RecentRow(
-                        key,
-                        change["operation"],
-                        change["committed_at"],
-                        change["change_id"],
-                        None if lsn is None else lsn.hex().upper(),
-                    )
+                    others = (change[name] for name in ("operation", "committed_at", "change_id"))
+                    row = RecentRow(key, *others, None if lsn is None else lsn.hex().upper())
                     rows.setdefault(tuple(key.values()), row)
             if len(rows) >= most:
                 return list(rows.values())[:most]

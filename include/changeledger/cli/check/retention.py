@@ -30,10 +30,6 @@ def kept(what: str, kept_for: timedelta, feed: Feed) -> Check:
         return Check("retention", FAILED, text, "raise the retention, or run the feed more often")
     if kept_for < pause + feed.deadline:
         late = f"{text}, and a run may be late by `deadline`, {duration(feed.deadline)}"
-        return Check(
-            "retention",
-            WARNING,
-            late,
-            "raise the retention: records removed before a run reads them are lost",
-        )
+        remedy = "raise the retention: records removed before a run reads them are lost"
+        return Check("retention", WARNING, late, remedy)
     return Check("retention", OK, text)
