@@ -151,34 +151,26 @@ class _BeingWritten:
         self._files += [file for rows in tables for file in self._writing.files(rows)]
 
 
-@dataclass(frozen=True)
 class Rewriting:
     """Writes the remaining rows of a file to new files, answered as `FILES`. Writes nothing if all remain.
 
     `rows`: how many rows the file has.
     """
 
-    writing: Writing
-    rows: int
-
-    def __call__(self, asker: int) -> Intake:
-        return _BeingRewritten(self, asker)
-
-
-class _BeingRewritten:
     is_full = False
 
-    def __init__(self, of: Rewriting, asker: int) -> None:
-        self._of, self._asker, self._stays = of, asker, list[pa.RecordBatch]()
+    def __init__(self, writing: Writing, rows: int, asker: int) -> None:
+        self._writing, self._rows, self._asker = writing, rows, asker
+        self._stays = list[pa.RecordBatch]()
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         self._stays.append(rows)
         return ()
 
     def rest(self) -> Iterable[pa.RecordBatch]:
-        if not self._stays or sum(rows.num_rows for rows in self._stays) == self._of.rows:
+        if not self._stays or sum(rows.num_rows for rows in self._stays) == self._rows:
             return ()
-        return _answered(self._asker, self._of.writing.files(pa.Table.from_batches(self._stays)))
+        return _answered(self._asker, self._writing.files(pa.Table.from_batches(self._stays)))
 
 
 def _answered(asker: int, files: Sequence[DataFile]) -> list[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -27,11 +27,16 @@ _SMALL_ROWS = 50_000
 
 
 class Rewrite(NamedTuple):
-    """The files of a table that may have rows to remove, and the kernels that keep the others."""
+    """The files of a table that may have rows to remove, and the kernels that keep the others.
+
+    `small`: files that are merged, since each window would leave more of them otherwise. `large`: files that
+    are rewritten one by one, if a row of theirs goes.
+    """
 
     table: Table
-    files: Sequence[FileScanTask]
-    stays: Sequence[Stays]
+    small: Sequence[FileScanTask] = ()
+    large: Sequence[FileScanTask] = ()
+    stays: Sequence[Stays] = ()
 
     @classmethod
     def of(cls, table: Table, branch: str, gone: Sequence[tuple[pa.Table, Ends | None]]) -> Rewrite | None:
@@ -48,46 +53,39 @@ class Rewrite(NamedTuple):
         rows = sum(task.file.record_count for task in files)
         if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
             return None
-        return cls(table, files, [Stays(keys, touched.hashes, ends) for keys, touched, ends in known])
+        small = [task for task in files if task.file.record_count < _SMALL_ROWS]
+        large = [task for task in files if task.file.record_count >= _SMALL_ROWS]
+        if len(small) == 1:
+            # It is left as it is if all its rows stay.
+            small, large = [], files
+        return cls(table, small, large, [Stays(keys, touched.hashes, ends) for keys, touched, ends in known])
 
     def asked(self, workers: Workers) -> list[Asked]:
-        """Returns what workers are asked: to merge the small files, and to rewrite each other file.
+        """Returns what workers are asked: to merge the small files, and to rewrite each large file.
 
-        For each other file they also count the rows that stay.
+        For each large file they also count the rows that stay.
         """
-        schema = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
         writing = Writing.into(self.table)
-        small, large = self._parted()
-        asked = [Asked(self._kept_rows(workers, schema, small), writing, schema=FILES)] if small else []
-        for task in large:
-            kept_rows = self._kept_rows(workers, schema, [task])
+        asked = [Asked(self._kept_rows(workers, self.small), writing, schema=FILES)] if self.small else []
+        for task in self.large:
+            kept_rows = self._kept_rows(workers, [task])
             asked.append(Asked(kept_rows.through(counted, COUNT)))
-            asked.append(Asked(kept_rows, Rewriting(writing, task.file.record_count), schema=FILES))
+            rewriting = partial(Rewriting, writing, task.file.record_count)
+            asked.append(Asked(kept_rows, rewriting, schema=FILES))
         return asked
 
-    def _parted(self) -> tuple[list[FileScanTask], list[FileScanTask]]:
-        """Parts the files into small ones, which are merged, and others.
-
-        Without merging, each window would leave more small files. A single small file counts as one of the
-        others, so that it is left as it is if all its rows stay.
-        """
-        small = [task for task in self.files if task.file.record_count < _SMALL_ROWS]
-        if len(small) < 2:
-            return [], [*self.files]
-        return small, [task for task in self.files if task.file.record_count >= _SMALL_ROWS]
-
-    def _kept_rows(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
+    def _kept_rows(self, workers: Workers, files: Sequence[FileScanTask]) -> SparkRows:
         table = self.table
+        schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
         scan = Scan(alone(table), store_of(table), table.schema(), AlwaysTrue(), schema, tuple(files))
         return reduce(lambda rows, kernel: rows.through(kernel, schema), self.stays, workers.read(scan))
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
         """Returns the new files, and the old ones that they replace. `answers`: of `asked`."""
-        small, large = self._parted()
         come = iter(answers)
-        new = files_in(next(come)) if small else []
-        old = [task.file for task in small]
-        for task, counts, files in zip(large, come, come, strict=True):
+        new = files_in(next(come)) if self.small else []
+        old = [task.file for task in self.small]
+        for task, counts, files in zip(self.large, come, come, strict=True):
             if sum(counts.column("n").to_pylist()) < task.file.record_count:
                 new += files_in(files)
                 old.append(task.file)

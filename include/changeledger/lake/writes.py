@@ -67,23 +67,19 @@ def apply(workers: Workers, changes: Sequence[TableChange]) -> None:
     MERGE instead, in a commit of its own.
     """
     rewrites = [_rewrite(change) for change in changes]
-    tables = [
-        catalog.load(change.table) if rewrite is None else rewrite.table
-        for change, rewrite in zip(changes, rewrites, strict=True)
-    ]
     asked: list[list[Asked]] = []
-    for change, table, rewrite in zip(changes, tables, rewrites, strict=True):
-        asks = [] if isinstance(change.new, pa.Table) else [_to_be_written(change.new, table)]
-        asked.append([*asks, *(rewrite.asked(workers) if rewrite else ())])
+    for change, rewrite in zip(changes, rewrites, strict=True):
+        asks = [] if isinstance(change.new, pa.Table) else [_to_be_written(change.new, rewrite.table)]
+        asked.append([*asks, *(rewrite.asked(workers) if rewrite.stays else ())])
     answers = iter(workers.answers([ask for asks in asked for ask in asks]))
     commits = []
-    for change, table, rewrite, asks in zip(changes, tables, rewrites, asked, strict=True):
+    for change, rewrite, asks in zip(changes, rewrites, asked, strict=True):
         of_rewrite = [next(answers) for _ in asks]
         written = change.new if isinstance(change.new, pa.Table) else of_rewrite.pop(0)
-        new_files, old = rewrite.changed(of_rewrite) if rewrite else ([], [])
+        new_files, old = rewrite.changed(of_rewrite)
         files = [*files_in(written), *new_files]
         if files or old:
-            commits.append(partial(commit, table, change.branch, files, old))
+            commits.append(partial(commit, rewrite.table, change.branch, files, old))
     parallel_map(lambda commit_table: commit_table(), commits)
 
 
@@ -91,19 +87,17 @@ def _to_be_written(rows: Rows, table: Table) -> Asked:
     return Asked(as_spark(rows), Writing.into(table), schema=FILES)
 
 
-def _rewrite(change: TableChange) -> Rewrite | None:
-    """Returns the files to rewrite, or None if nothing is to be removed or MERGE has removed it."""
+def _rewrite(change: TableChange) -> Rewrite:
+    """Returns the files to rewrite: none if nothing is to be removed, or if MERGE has removed it."""
     all_gone = [gone for gone in change.gone if len(gone.known)]
-    if not all_gone:
-        return None
-    rewrite = None
-    if all(len(gone.known) <= MOST_KEYS for gone in all_gone):
+    if all_gone and all(len(gone.known) <= MOST_KEYS for gone in all_gone):
         keys = [(gone.known, gone.ends) for gone in all_gone]
         rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys)
-    if rewrite is None:
-        for gone in all_gone:
-            _delete(change, gone)
-    return rewrite
+        if rewrite is not None:
+            return rewrite
+    for gone in all_gone:
+        _delete(change, gone)
+    return Rewrite(catalog.load(change.table))
 
 
 def _delete(change: TableChange, gone: Keys) -> None:
