@@ -44,7 +44,7 @@ _OF_REFERENCE = re.compile(
 
 
 class _Cause(NamedTuple):
-    pattern: re.Pattern[str]
+    pattern: str
     kind: type[ChangeledgerError]
     what: str
     remedy: str
@@ -52,21 +52,17 @@ class _Cause(NamedTuple):
     quotes_rows: bool = False
 
 
-def _cause(pattern: str, kind: type[ChangeledgerError], what: str, remedy: str) -> _Cause:
-    return _Cause(re.compile(pattern, re.IGNORECASE), kind, what, remedy)
-
-
 # A remedy may name the connection of the feed's source, as `{connection}`.
 # Marks of errors of Spark's catalog and of this process's own. The control store names its errors itself.
 _OF_CATALOG = ("org.apache.iceberg.jdbc", "https://sqlalche.me/")
-_CATALOG = _cause(
+_CATALOG = _Cause(
     r"UncheckedSQLException|PSQLException|SQLiteException|SQLException|\((?:sqlite3|psycopg)\.\w*Error\)",
     SourceUnavailable,
     "the lake's catalog cannot be used",
     "start that database (CHANGELEDGER_CATALOG names it), or free its file for writing; then clear the "
     "task. If the file is damaged, restore its backup (docs/backup.md)",
 )
-_GONE = _cause(
+_GONE = _Cause(
     r"(?:FileNotFoundError|NotFoundException).*\.(?:metadata\.json|avro|parquet|puffin)",
     StoresDisagree,
     "a file that the lake's catalog names is gone",
@@ -75,29 +71,30 @@ _GONE = _cause(
 )
 # The first match counts, so more specific causes come first: a full disk fails in many ways.
 _OF_STORAGE = (
-    _cause(
+    _Cause(
         r"No space left on device|Disk quota exceeded|SQLITE_FULL|disk is full",
         SourceUnavailable,
         "no disk space is left for the lake, a store or Spark's scratch files",
         "free disk space where CHANGELEDGER_HOME, the warehouse and spark.local.dir are; then clear the task",
     ),
-    _cause(
+    _Cause(
         r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|PermissionError|"
         r"Mkdirs failed to create|SQLITE_CANTOPEN",
         SourceUnavailable,
         "the lake's files cannot be written",
         "let the jobs' user write CHANGELEDGER_HOME and the warehouse; then clear the task",
     ),
-    _cause(
+    _Cause(
         r"CommitFailedException|CommitStateUnknownException|ValidationException",
         SourceUnavailable,
         "a commit to the lake did not succeed",
         "nothing, if the next try succeeds; if not, check who else writes the tables, and whether the "
         "catalog's database answers",
-    )._replace(quotes_rows=True),
+        quotes_rows=True,
+    ),
 )
 _OF_OTHERS = (
-    _cause(
+    _Cause(
         r"NotAuthorizedException|ForbiddenException|UnauthorizedError|ForbiddenError|OAuthError|"
         r"InvalidAccessKeyId|SignatureDoesNotMatch|ACCESS_DENIED|AWS Error .*(?:Forbidden|Access ?Denied)|"
         r"S3Exception: .*Status Code: 403",
@@ -105,38 +102,38 @@ _OF_OTHERS = (
         "the lake's catalog or store refuses the credentials",
         "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, or that user's permissions",
     ),
-    _cause(
+    _Cause(
         r"CERTIFICATE_VERIFY_FAILED|PKIX path|SSL peer certificate",
         ConfigError,
         "a server's certificate is not trusted",
         "name its authority to each client of the lake (docs/lake.md, 'A private authority')",
     ),
-    _cause(
+    _Cause(
         r"SdkClientException|S3Exception|NoSuchBucketException|AWS Error|curlCode",
         SourceUnavailable,
         "the lake's store does not answer",
         "check that the store runs, and `s3.*` and `warehouse` of CHANGELEDGER_CATALOG; then clear the task",
     ),
-    _cause(
+    _Cause(
         r"RESTException|ServiceFailureException|ServiceUnavailableException|ServerError|ServiceUnavailable|"
         r"HTTPConnectionPool|HTTPSConnectionPool|RemoteDisconnected",
         SourceUnavailable,
         "the lake's catalog does not answer",
         "check that the server of CHANGELEDGER_CATALOG runs; then clear the task",
     ),
-    _cause(
+    _Cause(
         r"password authentication failed|Login failed for user|no pg_hba.conf entry",
         ConfigError,
         "the source refuses the login",
         "correct login, password and certificates of the connection{connection}",
     ),
-    _cause(
+    _Cause(
         r"permission denied for|permission was denied on",
         ConfigError,
         "the login may not read what the feed needs",
         "grant it (docs/connections.md, 'Grants') on the source of the connection{connection}",
     ),
-    _cause(
+    _Cause(
         r"PSQLException: (?:Connection to .* refused|The connection attempt failed|This connection has been "
         r"closed|An I/O error occurred|FATAL: (?:terminating connection|the database system is|sorry, too "
         r"many|remaining connection))|SQLServerException: .*(?:TCP/IP connection|Connection reset|connection "
@@ -145,7 +142,7 @@ _OF_OTHERS = (
         "the source's database no longer answers",
         "check that it runs, and the connection{connection}; then clear the task",
     ),
-    _cause(
+    _Cause(
         r"MemoryError|GC overhead limit exceeded|ExecutorLostFailure|Container killed|"
         # A worker killed by the operating system.
         r"Python worker exited unexpectedly",
@@ -154,34 +151,34 @@ _OF_OTHERS = (
         "give it more memory in the Spark connection (spark.driver.memory, spark.executor.memory), or cut "
         "the window (docs/running.md, 'A long first load')",
     ),
-    _cause(
+    _Cause(
         # Arrow's offsets have 32 bits.
         r"offset overflow while concatenating arrays|ArrowCapacityError",
         RowsTooLarge,
         "the rows that one process combines have a column of more than 2 GiB",
         "run shorter windows: one process then gets fewer changes of one key or one moment",
     ),
-    _cause(
+    _Cause(
         r"bigger than spark\.driver\.maxResultSize",
         ConfigError,
         "messages or rows are larger than Spark's driver accepts at once",
         "set spark.driver.maxResultSize in the Spark connection, and spark.driver.memory to more than that; "
         "or cut the window (docs/running.md, 'A long first load')",
     ),
-    _cause(
+    _Cause(
         r"PLAN_SIZE_LARGER_THAN_MAX|(?:Sent|Received) message larger than max|"
         r"gRPC message exceeds maximum size",
         RowsTooLarge,
         "the window touches more keys than Spark's Connect server accepts in one message",
         "run shorter windows; or run this one without a server (another Spark connection of the feed)",
     ),
-    _cause(
+    _Cause(
         r"StatusCode\.(?:UNAUTHENTICATED|PERMISSION_DENIED)",
         ConfigError,
         "the proxy in front of Spark's server refuses the token",
         "correct the password of the feed's Spark connection",
     ),
-    _cause(
+    _Cause(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"
         r"Answer from Java side is empty|Py4JNetworkError|SparkContext was shut ?down|stopped SparkContext|"
         r"JAVA_GATEWAY_EXITED|All masters are unresponsive|"
@@ -211,7 +208,7 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
     # Ignore stack frames.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
     for cause in causes:
-        fitting = [line for line in lines if cause.pattern.search(line)]
+        fitting = [line for line in lines if re.search(cause.pattern, line, re.IGNORECASE)]
         if fitting:
             # Take the last line: Java prints the cause of an error after it.
             return _explained(cause, fitting[-1], connection)
