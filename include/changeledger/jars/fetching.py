@@ -41,10 +41,10 @@ class SetupError(Exception):
         return what, remedy.strip()
 
 
-def modules(ivy_xml: Path = IVY_XML) -> dict[str, ElementTree.Element]:
+def modules() -> dict[str, ElementTree.Element]:
     """Returns the dependency elements by `<configuration>/<file>`. Ivy's `conf` reads `ours->theirs`."""
     elements = {}
-    for element in ElementTree.parse(ivy_xml).iter("dependency"):  # noqa: S314
+    for element in ElementTree.parse(IVY_XML).iter("dependency"):  # noqa: S314
         configuration = element.attrib["conf"].partition("->")[0]
         parts = [element.attrib["name"], element.attrib["rev"]]
         parts += [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
@@ -52,8 +52,8 @@ def modules(ivy_xml: Path = IVY_XML) -> dict[str, ElementTree.Element]:
     return elements
 
 
-def checksums(lock: Path = LOCK) -> Checksums:
-    lines = (line.split() for line in lock.read_text().splitlines() if line)
+def checksums() -> Checksums:
+    lines = (line.split() for line in LOCK.read_text().splitlines() if line)
     return {file: digest for digest, file in lines}
 
 
