@@ -30,7 +30,7 @@ _POINT_IN_TIME = (
 )
 _MIDNIGHT = "^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00$"
 # Whole numbers and decimals; floats are compared as they are, or as text.
-_EXACT = ("smallint", "int", "bigint", "decimal")
+EXACT = ("smallint", "int", "bigint", "decimal")
 
 
 class Form(NamedTuple):
@@ -48,7 +48,7 @@ def form_of(column: Column, other: Column) -> Form:
     """Returns the form in which to compare the cells of a column that two feeds have, in either order."""
     if column.spark_type == other.spark_type:
         return _of_text(column, other) if column.spark_type == "string" else Form()
-    if column.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
+    if column.spark_type.startswith(EXACT) and other.spark_type.startswith(EXACT):
         return Form(partial(_number, scale=max(_scale(column), _scale(other))))
     # For example a point in time that is text in one feed and a timestamp in the other, or a day as its
     # midnight.
@@ -63,7 +63,7 @@ def _of_text(column: Column, other: Column) -> Form:
     if bases & {"char", "nchar"}:
         return Form(_unpadded, unchanged)
     if "time" in bases:
-        return Form(_without_zeros, unchanged)
+        return Form(without_zeros, unchanged)
     return Form(_instant, unchanged) if "datetimeoffset" in bases else Form()
 
 
@@ -83,7 +83,7 @@ def _unpadded(texts: pa.StringArray) -> pa.StringArray:
     return pc.utf8_rtrim(texts, characters=" ")
 
 
-def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
+def without_zeros(texts: pa.StringArray) -> pa.StringArray:
     """Strips the trailing zeros of a fraction."""
     trimmed = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
     return pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
@@ -92,7 +92,7 @@ def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
 def _plainly_printed(cells: pa.Array) -> pa.StringArray:
     """Formats cells without trailing zeros of a fraction, without midnight, and floats without exponents."""
     texts = _digits(cells) if pa.types.is_floating(cells.type) else display.texts(cells)
-    return pc.replace_substring_regex(_without_zeros(texts), _MIDNIGHT, r"\1")
+    return pc.replace_substring_regex(without_zeros(texts), _MIDNIGHT, r"\1")
 
 
 def _digits(floats: pa.FloatingPointArray) -> pa.StringArray:

@@ -29,12 +29,11 @@ from changeledger.kernels.arrow import (
     valid,
     with_column,
 )
-from changeledger.kernels.equality import form_of
+from changeledger.kernels.equality import EXACT, form_of, without_zeros
 from changeledger.kernels.images import Image
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 
-_EXACT: Final = ("smallint", "int", "bigint", "decimal")
 _KEY_NAMED_BY: Final = b"changeledger: which key is this"
 
 
@@ -58,16 +57,13 @@ def text_of_hash(values: pa.Array, column: Column) -> pa.StringArray:
     """Returns the text to hash: the same for all values that people call equal (`equality.form_of`)."""
     form = form_of(column, column).value
     texts = display.texts(values if form is None else form(values))
-    if pa.types.is_decimal(values.type):
-        trimmed = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
-        texts = pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
-    return texts
+    return without_zeros(texts) if pa.types.is_decimal(values.type) else texts
 
 
 def hash_alike(column: Column, other: Column) -> bool:
     """Returns whether equal values of two source columns have the same text to hash."""
     kinds = [c.spark_type for c in (column, other)]
-    if all(kind.startswith(_EXACT) for kind in kinds):
+    if all(kind.startswith(EXACT) for kind in kinds):
         return True
     return kinds[0] == kinds[1] and form_of(column, column).value == form_of(other, other).value
 
