@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -29,7 +29,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
 from changeledger.kernels.arrow import by_name, table_of
-from changeledger.kernels.rows import as_batch
+from changeledger.kernels.rows import BucketKernel, as_batch
 from changeledger.lake import file_bounds
 from changeledger.lake.file_scans import alone, store_of
 from changeledger.model.errors import ConfigError, ContractError
@@ -171,6 +171,27 @@ class Rewriting:
         if not self._stays or sum(rows.num_rows for rows in self._stays) == self._rows:
             return ()
         return _answered(self._asker, self._writing.files(pa.Table.from_batches(self._stays)))
+
+
+@dataclass(frozen=True)
+class Written:
+    """Wraps a bucket kernel: its outputs named in `into` are written in its task and come out as `FILES`.
+
+    Otherwise the rows would go to Spark, be kept there, and come back to be written. A task that runs twice
+    writes twice: commit only the files of a single answer of the workers.
+    """
+
+    kernel: BucketKernel
+    into: Mapping[str, Writing]
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        rows = self.kernel(tables)
+        files = {name: files_as_rows(writing.in_files(rows[name])) for name, writing in self.into.items()}
+        return {**rows, **files}
+
+    def outputs(self, of_kernel: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
+        """Returns the output schemas. `of_kernel`: the output schemas of the wrapped kernel."""
+        return {**of_kernel, **dict.fromkeys(self.into, FILES)}
 
 
 def _answered(asker: int, files: Sequence[DataFile]) -> list[pa.RecordBatch]:

@@ -22,8 +22,7 @@ from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, kept, together, where
 from changeledger.lake import catalog, iceberg, refs, same_releases, scans, writes
-from changeledger.lake.bucket_writes import Written
-from changeledger.lake.file_writes import Writing
+from changeledger.lake.file_writes import Writing, Written
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels

@@ -14,8 +14,7 @@ from changeledger.kernels.arrow import ledger_schema
 from changeledger.kernels.rows import COUNT, Part, Rows, as_batch, bucketed, counted
 from changeledger.kernels.touched import Touched
 from changeledger.lake import catalog, conditions, scans, writes
-from changeledger.lake.bucket_writes import Written
-from changeledger.lake.file_writes import Writing
+from changeledger.lake.file_writes import Writing, Written
 from changeledger.lake.leaving import Ends
 from changeledger.model import change
 from changeledger.model.contract import Contract
