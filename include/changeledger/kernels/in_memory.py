@@ -30,10 +30,10 @@ class InMemory:
         return InMemory(pa.Table.from_batches([kernel(piece) for piece in pieces if piece.num_rows], schema))
 
     def collected(self, most: int | None = None) -> pa.Table:
-        return self.table if most is None else self.table.slice(0, most)
+        return self.table.slice(0, most)
 
-    def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
-        return [rows.collected(most) for rows in (self, *others)]
+    def collected_with(self, others: Sequence[Rows]) -> list[pa.Table]:
+        return [rows.collected() for rows in (self, *others)]
 
     def bucketed(
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]

@@ -46,8 +46,8 @@ class Rows(Protocol):
         """Collects the rows in this process: all, or any `most` of them."""
         ...
 
-    def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
-        """Collects these rows and the others, each up to `most`, in one pass over their source."""
+    def collected_with(self, others: Sequence[Rows]) -> list[pa.Table]:
+        """Collects these rows and the others in one pass over their source."""
         ...
 
     def bucketed(

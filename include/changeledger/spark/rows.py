@@ -23,11 +23,10 @@ from pyspark.sql.types import StructType
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
 from changeledger.spark.dealing import Dealing, Sizes
-from changeledger.spark.pickles import Pickles
 from changeledger.spark.readings import Given, KernelOutput, OfSpark, Origin, Read, in_tasks
 from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
-from changeledger.spark.tasks import InParts
+from changeledger.spark.tasks import InParts, Pickles
 
 # In bytes: smaller tables and arrays are pickled with each value that has them.
 _LARGE: Final = 64 << 10
@@ -60,10 +59,10 @@ class SparkRows:
         return replace(self, schema=schema, flows=flows)
 
     def collected(self, most: int | None = None) -> pa.Table:
-        return self.collected_with((), most)[0]
+        return self.workers.answers([Asked(self, most=most)])[0]
 
-    def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
-        return self.workers.answers([Asked(as_spark(rows), None, most) for rows in (self, *others)])
+    def collected_with(self, others: Sequence[Rows]) -> list[pa.Table]:
+        return self.workers.answers([Asked(as_spark(rows)) for rows in (self, *others)])
 
     def bucketed(
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
@@ -99,8 +98,7 @@ class Asked(NamedTuple):
     schema: pa.Schema | None = None
 
     def table(self, answers: Iterable[pa.Buffer]) -> pa.Table:
-        rows = sinks.unpacked(answers, self.schema or self.rows.schema)
-        return rows if self.most is None else rows.slice(0, self.most)
+        return sinks.unpacked(answers, self.schema or self.rows.schema).slice(0, self.most)
 
 
 class _InBuckets(NamedTuple):

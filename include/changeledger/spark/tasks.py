@@ -5,14 +5,15 @@ This module imports neither Spark nor anything that only the driver needs: each 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from changeledger.kernels.arrow import as_schema
 from changeledger.kernels.rows import BatchKernel, BucketKernel
-from changeledger.spark.pickles import Pickles
 from changeledger.spark.sinks import PART, ROWS, Batches, Sink, packed, unpacked
 from changeledger.spark.worker_start import begin_task
 
@@ -89,6 +90,30 @@ class Reading(NamedTuple):
 
     number: int
     part: Any
+
+
+class Pickles(NamedTuple):
+    """Values for tasks, each pickled by itself, since a task needs few of them.
+
+    `shared`: tables and arrays that several values use, such as the keys of a window; they are sent once, and
+    values refer to them by number.
+    """
+
+    each: tuple[bytes, ...]
+    shared: tuple[bytes, ...] = ()
+
+    def value(self, number: int) -> Any:
+        return _Unpickler(self.each[number], self.shared).load()
+
+
+# Spark itself unpickles what the driver sends to its workers; this does the same one step later.
+class _Unpickler(pickle.Unpickler):  # noqa: S301
+    def __init__(self, pickled: bytes, shared: tuple[bytes, ...]) -> None:
+        super().__init__(BytesIO(pickled))
+        self._shared = shared
+
+    def persistent_load(self, number: int) -> Any:
+        return pickle.loads(self._shared[number])  # noqa: S301
 
 
 def read_parts(
