@@ -46,33 +46,21 @@ def image(rows: list[tuple[Any, ...] | None], gaps: list[dict[str, int] | None] 
 def test_what_differs_where_both_sides_are_known() -> None:
     gap = {"select": UNAVAILABLE}
     rows = [
-        ((1, "x", "y", b"z"), (1, "x", "y", b"z"), None, None),
-        ((1, "x", "y", None), (2, None, "Y", b"z"), None, None),
-        ((1, "x", None, None), (1, "X", "y", None), gap, None),
-        ((1, None, "y", None), (1, None, None, None), None, gap),
-        ((1, "x", None, None), (1, "x", None, b""), gap, gap),
+        ((1, "x", "y", b"z"), (1, "x", "y", b"z"), None, None, []),
+        ((1, "x", "y", None), (2, None, "Y", b"z"), None, None, ["id", "a.b", "select", "doc"]),
+        ((1, "x", None, None), (1, "X", "y", None), gap, None, ["a.b"]),
+        ((1, None, "y", None), (1, None, None, None), None, gap, []),
+        ((1, "x", None, None), (1, "x", None, b""), gap, gap, ["doc"]),
         # No difference is known. A gap on both sides means that the value was kept; a gap in the new image
         # only is undecided.
-        ((1, "x", None, b"z"), (1, "x", None, b"z"), gap, gap),
-        ((1, "x", None, b"z"), (1, "x", "y", b"z"), gap, None),
-        (None, (1, "x", "y", b"z"), None, None),
-        ((1, "x", "y", b"z"), None, None, None),
+        ((1, "x", None, b"z"), (1, "x", None, b"z"), gap, gap, []),
+        ((1, "x", None, b"z"), (1, "x", "y", b"z"), gap, None, None),
+        (None, (1, "x", "y", b"z"), None, None, None),
+        ((1, "x", "y", b"z"), None, None, None, None),
     ]
-    before, after, before_unknown_columns, after_unknown_columns = map(list, zip(*rows, strict=True))
-    changed = images.changed(
-        image(before, before_unknown_columns), image(after, after_unknown_columns), NAMES
-    )
-    assert changed.to_pylist() == [
-        [],
-        ["id", "a.b", "select", "doc"],
-        ["a.b"],
-        [],
-        ["doc"],
-        [],
-        None,
-        None,
-        None,
-    ]
+    before, after, gaps_before, gaps_after, expected = map(list, zip(*rows, strict=True))
+    changed = images.changed(image(before, gaps_before), image(after, gaps_after), NAMES)
+    assert changed.to_pylist() == expected
 
 
 @given(STATES)

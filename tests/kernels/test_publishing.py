@@ -105,17 +105,11 @@ def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> t
     shape = PublishRows(contract, SECRET, contract.published.names)
     compared = []
     for published, plain in ((after.closed, before.closed), (after.opened, before.opened)):
-        order = [
-            ("_sort_key", "ascending"),
-            ("_valid_from", "ascending"),
-            (contract.published.names[0], "ascending"),
-        ]
-        columns = list(shape.schema.names)
+        order = [(name, "ascending") for name in ("_sort_key", "_valid_from", contract.published.names[0])]
         shaped = pa.Table.from_batches([shape(as_batch(plain.select(list(source.names))))])
         for name in ("_sort_key", "_valid_from", "_valid_to", "_is_deleted"):
             shaped = shaped.append_column(name, plain.column(name))
-            columns.append(name)
-        compared += [published.select(columns).sort_by(order), shaped.select(columns).sort_by(order)]
+        compared += [published.select(shaped.column_names).sort_by(order), shaped.sort_by(order)]
     return tuple(compared)
 
 

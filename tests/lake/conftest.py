@@ -8,14 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import table_schema
-from changeledger.lake import catalog, new_tables
+from changeledger.lake import new_tables
 
 
 @pytest.fixture
 def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     """An empty table with an id and a text."""
     name: str = request.module.TABLE
-    catalog.create_namespace(name.split(".")[1])
     new_tables.create(name, table_schema([("id", "int"), ("what", "string")]))
     yield name
     spark.sql(f"DROP TABLE {name}")

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, file_bounds, new_tables
+from changeledger.lake import catalog, file_bounds, new_tables, refs
 from changeledger.lake.conditions import is_equal
-from changeledger.lake.file_writes import Writing
+from changeledger.lake.file_writes import Writing, commit
 
 TABLE = "lake.false_bounds.notes"
 COLUMNS = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -31,7 +31,6 @@ def ids_by_pyiceberg(note: str) -> list[int]:
 
 def test_the_remedy_for_false_bounds(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the engine that CHANGELOG names: Spark's Iceberg writes the bounds anew."""
-    catalog.create_namespace("false_bounds")
     new_tables.create(TABLE, COLUMNS)
     stored = catalog.load(TABLE)
     with stored.transaction() as changing:
@@ -39,8 +38,7 @@ def test_the_remedy_for_false_bounds(spark: SparkSession, monkeypatch: pytest.Mo
     monkeypatch.setattr(file_bounds, "_with_long_values", lambda *_: iter(()))
     rows = pa.table([pa.array([*range(6)], pa.int64()), NOTES], schema=COLUMNS)
     (file,) = Writing.into(stored).files(rows)
-    with stored.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
-        new.append_data_file(file)
+    commit(stored, refs.MAIN, [file])
     spark.sql(f"REFRESH TABLE {TABLE}")
     long_note = str(NOTES[2])
     assert (ids_by_spark(spark, long_note), ids_by_pyiceberg(long_note)) == ([], [])

@@ -13,9 +13,9 @@ from pyiceberg.expressions import And, BooleanExpression, Or
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, IcebergType, LongType
 
-from changeledger.lake import conditions
+from changeledger.lake import conditions, refs
 from changeledger.lake.file_scans import FileReader
-from changeledger.lake.file_writes import Writing
+from changeledger.lake.file_writes import Writing, commit
 
 LARGE = Decimal("5000000000.25")
 
@@ -25,18 +25,21 @@ def write(table: Table, ids: list[Any], kind: pa.DataType) -> None:
     keys = [{"id": value} for value in ids]
     key = pa.array(keys, pa.struct([("id", kind)]))
     rows = pa.table({"id": pa.array(ids, kind), "key": key, "note": [f"note {value}" for value in ids]})
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
-        for file in Writing.into(table).files(rows):
-            new.append_data_file(file)
+    commit(table, refs.MAIN, Writing.into(table).files(rows))
+
+
+def with_ids(folder: Path, kind: pa.DataType, ids: list[Any]) -> Table:
+    store = InMemoryCatalog("wide", warehouse=folder.as_uri())
+    store.create_namespace("lake")
+    columns = pa.schema([("id", kind), ("key", pa.struct([("id", kind)])), ("note", pa.string())])
+    table = store.create_table("lake.wide", columns)
+    write(table, ids, kind)
+    return table
 
 
 def widened(folder: Path, narrow: pa.DataType, wide: IcebergType, ids: list[Any], large: Any) -> Table:
     """A table with a file of the narrow type and one of the wide type."""
-    store = InMemoryCatalog("wide", warehouse=folder.as_uri())
-    store.create_namespace("lake")
-    columns = pa.schema([("id", narrow), ("key", pa.struct([("id", narrow)])), ("note", pa.string())])
-    table = store.create_table("lake.wide", columns)
-    write(table, ids, narrow)
+    table = with_ids(folder, narrow, ids)
     with table.update_schema() as update:
         update.update_column("id", wide)
         update.update_column(("key", "id"), wide)
@@ -72,12 +75,7 @@ def test_a_decimal_that_became_wider(tmp_path: Path, name: str) -> None:
 
 def test_a_decimal_that_is_about_to_become_wider(tmp_path: Path) -> None:
     """A run reads published rows for its new keys before it widens their table."""
-    store = InMemoryCatalog("narrow", warehouse=tmp_path.as_uri())
-    store.create_namespace("lake")
-    narrow = pa.decimal128(18, 0)
-    columns = pa.schema([("id", narrow), ("key", pa.struct([("id", narrow)])), ("note", pa.string())])
-    table = store.create_table("lake.narrow", columns)
-    write(table, [Decimal(1), Decimal(2)], narrow)
+    table = with_ids(tmp_path, pa.decimal128(18, 0), [Decimal(1), Decimal(2)])
     large = Decimal("9" * 38)
     for name in ("id", "key.id"):
         assert notes(table, conditions.is_among(name, {Decimal(1), large})) == ["note 1"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +12,43 @@ import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.expressions import IsNull
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
-from changeledger.kernels.arrow import INSTANT, table_schema
+from changeledger.kernels.arrow import INSTANT
 from changeledger.lake import catalog, file_writes, iceberg, new_tables, refs, upkeep
-from changeledger.lake.bucket_writes import Written
 from changeledger.lake.conditions import is_equal
 from changeledger.lake.file_scans import Scan
-from changeledger.lake.file_writes import FILES, Writing, files_as_rows, files_in, require_distinct_names
+from changeledger.lake.file_writes import (
+    FILES,
+    Writing,
+    Written,
+    commit,
+    files_as_rows,
+    files_in,
+    require_distinct_names,
+)
 from changeledger.lake.leaving import Ends
 from changeledger.lake.writes import Keys, TableChange, append, apply
 from changeledger.model import change
 from changeledger.model.errors import ContractError
 from changeledger.spark.rows import SparkRows, Workers
 
-COLUMNS = (("id", "int"), ("_valid_to", "timestamp"))
 SCHEMA = pa.schema([("id", pa.int32()), ("_valid_to", INSTANT)])
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
 # At the epoch, a bucket's number could be mistaken for none.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BRANCH = "work"
+NUMBERS = count()
 
 
 @pytest.fixture
-def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = f"lake.apart.{request.node.name.partition('[')[0]}"
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    new_tables.create(name, table_schema(COLUMNS), change.HISTORY_PARTITIONS)
+def table(spark: SparkSession) -> str:
+    name = f"lake.apart.t{next(NUMBERS)}"
+    new_tables.create(name, SCHEMA, change.HISTORY_PARTITIONS)
     iceberg.fresh_branch(spark, name, BRANCH)
-    yield name
-    spark.sql(f"DROP TABLE {name}")
+    return name
 
 
 def rows(*ids: int) -> pa.Table:
@@ -90,7 +96,7 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
     at = refs.snapshot_of(table, BRANCH)
     workers = Workers(lambda: spark)
     ids = pa.table({"id": pa.array([1, 4], pa.int32())})
-    keys = Keys(workers.given(ids), COLUMNS[:1], ids, Ends("_valid_to"))
+    keys = Keys(workers.given(ids), [("id", "int")], ids, Ends("_valid_to"))
     apply(workers, [TableChange(table, BRANCH, workers.nothing(SCHEMA), [keys])])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
     remaining = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
@@ -117,26 +123,19 @@ def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str)
 def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSession) -> None:
     """Deletes from before and after the change of partitioning do not belong to one partition."""
     name = "lake.apart.begun"
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
-    new_tables.create(name, table_schema(COLUMNS))
-    try:
-        for before in (True, False):
-            spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")
-            spark.sql(f"INSERT INTO {name} SELECT id, TIMESTAMP '2026-08-07' FROM range(10) t(id)")
-            spark.sql(f"DELETE FROM {name} WHERE id = {int(before)}")
-            if before:
-                spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(1, _valid_to)")
-                spark.sql(f"REFRESH TABLE {name}")
-        specs = f"SELECT DISTINCT spec_id FROM {name}.delete_files"
-        assert len(spark.sql(specs).collect()) == 2
-        upkeep.compact(spark, name)
-        assert spark.sql(f"SELECT * FROM {name}.delete_files").isEmpty()
-        assert spark.table(name).where("id < 2").count() == 2, (
-            "the second delete took the rows of before, too"
-        )
-        assert spark.table(name).count() == 34
-    finally:
-        spark.sql(f"DROP TABLE {name}")
+    new_tables.create(name, SCHEMA)
+    for before in (True, False):
+        spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")
+        spark.sql(f"INSERT INTO {name} SELECT id, TIMESTAMP '2026-08-07' FROM range(10) t(id)")
+        spark.sql(f"DELETE FROM {name} WHERE id = {int(before)}")
+        if before:
+            spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(1, _valid_to)")
+            spark.sql(f"REFRESH TABLE {name}")
+    assert len(spark.sql(f"SELECT DISTINCT spec_id FROM {name}.delete_files").collect()) == 2
+    upkeep.compact(spark, name)
+    assert spark.sql(f"SELECT * FROM {name}.delete_files").isEmpty()
+    assert spark.table(name).where("id < 2").count() == 2, "the second delete took the rows of before, too"
+    assert spark.table(name).count() == 34
 
 
 def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
@@ -146,26 +145,30 @@ def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
         require_distinct_names(Schema(backslash, escaped))
 
 
+def in_memory(folder: Path, columns: pa.Schema, properties: dict[str, str] | None = None) -> Table:
+    store = InMemoryCatalog("files", warehouse=folder.as_uri())
+    store.create_namespace("lake")
+    return store.create_table("lake.t", columns, properties=properties or {})
+
+
+def with_value(stored: Table, name: str, value: Any) -> list[dict[str, Any]]:
+    scan = Scan.of(stored, is_equal(name, value), stored.schema().as_arrow())
+    return [row for part in scan.parts for rows in scan.rows(part) for row in rows.to_pylist()]
+
+
 def test_a_text_whose_upper_bound_would_be_half_a_pair_is_written_without_bounds(tmp_path: Path) -> None:
     """Regression for apache/iceberg-python#3880.
 
     U+D7FF as the last character of an upper bound is followed by a surrogate.
     """
     columns = pa.schema([("name", pa.string()), ("id", pa.int64())])
-    store = InMemoryCatalog("texts", warehouse=tmp_path.as_uri())
-    store.create_namespace("lake")
-    stored = store.create_table("lake.texts", columns)
+    stored = in_memory(tmp_path, columns)
     texts = ["a" * 15 + "\ud7ff" + "b", "a" * 15 + "\ue000" + "b", "z"]
     of_text = [Writing.into(stored).files(pa.table([[text], [1]], schema=columns)) for text in texts]
     assert [bool(file.upper_bounds) for (file,) in of_text] == [False, True, True]
-    with stored.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
-        for (file,) in of_text:
-            new.append_data_file(file)
+    commit(stored, refs.MAIN, [file for (file,) in of_text])
     for text in texts:
-        scan = Scan.of(stored, is_equal("name", text), columns)
-        assert [
-            row["name"] for part in scan.parts for rows in scan.rows(part) for row in rows.to_pylist()
-        ] == [text]
+        assert [row["name"] for row in with_value(stored, "name", text)] == [text]
 
 
 @pytest.mark.parametrize(("kind", "letter"), [(pa.string(), "y"), (pa.binary(), b"y")])
@@ -178,21 +181,15 @@ def test_a_long_value_is_found_in_a_file_of_several_row_groups(
     others are not the file's (trinodb/trino#19052).
     """
     columns = pa.schema([("note", kind), ("id", pa.int64())])
-    store = InMemoryCatalog("long", warehouse=tmp_path.as_uri())
-    store.create_namespace("lake")
-    stored = store.create_table("lake.long", columns, properties={"write.parquet.row-group-limit": "2"})
+    stored = in_memory(tmp_path, columns, {"write.parquet.row-group-limit": "2"})
     letters = [letter * 2, letter * 3, letter * 5_000, letter, letter * 4, None]
     (file,) = Writing.into(stored).files(pa.table([pa.array(letters, kind), [*range(6)]], schema=columns))
     assert [*file.lower_bounds] == [*file.upper_bounds] == [2], "of ids, which are short"
     (short,) = Writing.into(stored).files(pa.table([pa.array([letter * 4_096], kind), [0]], schema=columns))
     assert [*short.upper_bounds] == [1, 2]
-    with stored.transaction() as transaction, transaction.update_snapshot().fast_append() as new:
-        new.append_data_file(file)
+    commit(stored, refs.MAIN, [file])
     for place, value in enumerate(letters[:5]):
-        scan = Scan.of(stored, is_equal("note", value), columns)
-        assert [row["id"] for part in scan.parts for rows in scan.rows(part) for row in rows.to_pylist()] == [
-            place
-        ]
+        assert [row["id"] for row in with_value(stored, "note", value)] == [place]
 
 
 def test_what_a_bucket_has_is_written_in_its_task(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

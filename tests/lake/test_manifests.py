@@ -19,7 +19,6 @@ def removed(spark: SparkSession, table: str) -> list[int]:
 
 def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSession) -> None:
     table = "lake.manifests.people"
-    catalog.create_namespace("manifests")
     new_tables.create(table, table_schema((("id", "int"), ("name", "string"))))
     for number in (1, 2, 3):
         spark.sql(f"INSERT INTO {table} VALUES ({number}, 'N{number}')")
@@ -35,7 +34,6 @@ def test_of_one_manifest_of_several_and_of_a_table_without_rows(spark: SparkSess
 def test_what_a_killed_process_has_set(spark: SparkSession) -> None:
     """Killed after the rewrite, it has nothing left to write; killed before it, more than one manifest."""
     table = "lake.manifests.killed"
-    catalog.create_namespace("manifests")
     new_tables.create(table, table_schema((("id", "int"),)))
     for number in (1, 2):
         spark.sql(f"INSERT INTO {table} VALUES ({number})")

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import table_schema
-from changeledger.lake import catalog, iceberg, new_tables, refs, writes
+from changeledger.lake import iceberg, new_tables, refs, writes
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark import failures
@@ -25,7 +25,6 @@ Write = Callable[[str, Sequence[int], int | None], None]
 
 @pytest.fixture
 def write(spark: SparkSession) -> Write:
-    catalog.create_namespace("replacing")
     spark.sql(f"DROP TABLE IF EXISTS {TABLE}")
     new_tables.create(TABLE, table_schema(COLUMNS), change.BY_WINDOW)
 
@@ -61,8 +60,6 @@ def test_what_came_since_is_not_replaced(spark: SparkSession, write: Write, is_f
 
 def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
     """Replacing one window would remove the other one's rows. It is refused even if Python omits asserts."""
-    catalog.create_namespace("replacing")
-    spark.sql("DROP TABLE IF EXISTS lake.replacing.mixed")
     new_tables.create("lake.replacing.mixed", table_schema(COLUMNS))
     rows = spark.createDataFrame([("1", 1), ("2", 2)], "window_id string, offset long")
     iceberg.append(rows.coalesce(1), "lake.replacing.mixed")
@@ -74,8 +71,6 @@ def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
 
 
 def test_rows_go_into_no_partition_that_is_not_known(spark: SparkSession) -> None:
-    catalog.create_namespace("replacing")
-    spark.sql("DROP TABLE IF EXISTS lake.replacing.bucketed")
     new_tables.create("lake.replacing.bucketed", table_schema(COLUMNS), {"offset": "bucket[4]"})
     new = Workers(lambda: spark).given(pa.table([["1"], [9]], schema=SCHEMA))
     with pytest.raises(ConfigError, match="which changeledger never does"), failures.named():

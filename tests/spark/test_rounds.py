@@ -9,22 +9,22 @@ import pytest
 from changeledger.spark.rounds import Rounds
 
 
-class Answers:
+class Doubling(Rounds[int]):
     """Doubles numbers, and records which ones were asked together."""
 
     def __init__(self) -> None:
-        self.rounds: list[list[int]] = []
+        super().__init__(self.doubled)
+        self.together: list[list[int]] = []
 
-    def __call__(self, asked: list[int]) -> list[int]:
-        self.rounds.append(sorted(asked))
+    def doubled(self, asked: list[int]) -> list[int]:
+        self.together.append(sorted(asked))
         if 13 in asked:
             raise ValueError("thirteen")
         return [2 * number for number in asked]
 
 
 def test_one_round_for_all_however_many_threads() -> None:
-    answers = Answers()
-    rounds = Rounds(answers)
+    rounds = Doubling()
 
     def work(item: int) -> int:
         first = rounds.ask(item)
@@ -32,18 +32,17 @@ def test_one_round_for_all_however_many_threads() -> None:
 
     items = list(range(20, 70))
     assert rounds.each(work, items) == [2 * (2 * item + 1) for item in items]
-    assert answers.rounds == [items, [2 * item + 1 for item in items]]
+    assert rounds.together == [items, [2 * item + 1 for item in items]]
 
 
 def test_those_that_ask_less_keep_nobody_waiting() -> None:
-    answers = Answers()
-    rounds = Rounds(answers)
+    rounds = Doubling()
 
     def work(item: int) -> list[int]:
         return [rounds.ask(10 * item + at) for at in range(item)]
 
     assert [len(answered) for answered in rounds.each(work, range(5))] == [0, 1, 2, 3, 4]
-    assert len(answers.rounds) == 4
+    assert len(rounds.together) == 4
 
 
 def test_an_answer_that_lacks_ends_all() -> None:
@@ -53,7 +52,7 @@ def test_an_answer_that_lacks_ends_all() -> None:
 
 
 def test_an_error_of_a_round_is_everybodys() -> None:
-    rounds = Rounds(Answers())
+    rounds = Doubling()
     ended = []
 
     def work(item: int) -> None:
@@ -68,8 +67,7 @@ def test_an_error_of_a_round_is_everybodys() -> None:
 
 
 def test_an_error_of_one_thread_lets_the_others_end() -> None:
-    answers = Answers()
-    rounds = Rounds(answers)
+    rounds = Doubling()
 
     def work(item: int) -> int:
         if item == 3:
@@ -78,30 +76,25 @@ def test_an_error_of_one_thread_lets_the_others_end() -> None:
 
     with pytest.raises(KeyError):
         rounds.each(work, range(6))
-    assert answers.rounds == [[0, 1, 2, 4, 5]]
+    assert rounds.together == [[0, 1, 2, 4, 5]]
 
 
 def test_within_a_thread_one_after_the_other() -> None:
     """A nested `each` starts no threads, as they would wait for those of other items."""
-    answers = Answers()
-    rounds = Rounds(answers)
+    rounds = Doubling()
     both = Barrier(2)
-
-    def inner(item: int) -> int:
-        return int(rounds.ask(item))
 
     def work(item: int) -> list[int]:
         both.wait(10)
-        return rounds.each(inner, [item, item + 1])
+        return rounds.each(rounds.ask, [item, item + 1])
 
     assert rounds.each(work, [1, 5]) == [[2, 4], [10, 12]]
-    assert answers.rounds == [[1, 5], [2, 6]]
+    assert rounds.together == [[1, 5], [2, 6]]
 
 
 def test_alone_each_question_is_a_round() -> None:
-    answers = Answers()
-    rounds = Rounds(answers)
+    rounds = Doubling()
     assert (rounds.ask(1), rounds.ask(2)) == (2, 4)
     assert rounds.each(rounds.ask, [3]) == [6]
     assert rounds.each(rounds.ask, []) == []
-    assert answers.rounds == [[1], [2], [3]]
+    assert rounds.together == [[1], [2], [3]]

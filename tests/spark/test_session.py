@@ -27,6 +27,13 @@ def options(settings: Settings) -> list[str]:
     return shlex.split(local_conf(settings)["spark.driver.extraJavaOptions"])
 
 
+def java_ends(settings: Settings) -> subprocess.CompletedProcess[str]:
+    """Starts a JVM with the options of a job."""
+    return subprocess.run(
+        [java(), *options(settings), "-version"], capture_output=True, text=True, check=False
+    )
+
+
 def test_an_archive_of_classes_is_named_where_there_is_one(settings: Settings) -> None:
     assert not any("SharedArchiveFile" in option for option in options(settings))
     archive = settings.jars / "classes-0123456789abcdef.jsa"
@@ -39,19 +46,14 @@ def test_java_starts_whatever_collector_the_environment_has_chosen(
     settings: Settings, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", chosen)
-    java_options = options(settings)
-    assert ("-XX:+UseParallelGC" in java_options) == ("GC" not in chosen)
-    ended = subprocess.run(
-        [java(), *java_options, "-version"], env=dict(os.environ), capture_output=True, text=True, check=False
-    )
+    assert ("-XX:+UseParallelGC" in options(settings)) == ("GC" not in chosen)
+    ended = java_ends(settings)
     assert ended.returncode == 0, ended.stderr
 
 
 def test_java_starts_with_an_archive_that_is_none(settings: Settings) -> None:
     (settings.jars / "classes-0123456789abcdef.jsa").write_text("of another Java")
-    ended = subprocess.run(
-        [java(), *options(settings), "-version"], capture_output=True, text=True, check=False
-    )
+    ended = java_ends(settings)
     assert ended.returncode == 0, ended.stderr
     assert not ended.stdout, "Spark's own output is not disturbed"
 
