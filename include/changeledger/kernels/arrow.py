@@ -218,11 +218,9 @@ def fixed_width(cells: Bytes, known: Bools | None = None, kind: pa.DataType = _B
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:
     """Returns the raw values of a column of numbers, dates or timestamps; NULL gives an arbitrary number."""
-    kind = np.dtype(f"i{array.type.bit_width // 8}" if not pa.types.is_floating(array.type)
-                    else f"f{array.type.bit_width // 8}")  # fmt: skip
-    values: npt.NDArray[Any] = np.frombuffer(array.buffers()[1], kind)[
-        array.offset : array.offset + len(array)
-    ]
+    letter = "f" if pa.types.is_floating(array.type) else "i"
+    raw = np.frombuffer(array.buffers()[1], f"{letter}{array.type.bit_width // 8}")
+    values: npt.NDArray[Any] = raw[array.offset : array.offset + len(array)]
     return values
 
 

@@ -68,8 +68,8 @@ def instant(moment: str, fraction: str | None, east: int) -> int | None:
 def micros(clock: npt.NDArray[np.int64]) -> tuple[Indices, Bools]:
     """Converts numbers such as `2026080716250088`. Returns microseconds since 1970, and which are times."""
     parts = []
-    for size in (100, 100, 100, 100, 100, 100):
-        clock, part = np.divmod(clock, size)
+    for _ in range(6):
+        clock, part = np.divmod(clock, 100)
         parts.append(part)
     hundredths, second, minute, hour, day, month = parts
     months = ((clock - 1970) * 12 + month - 1).astype("M8[M]")

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import column, holding
+from changeledger.kernels.arrow import INSTANT, column, holding
 from changeledger.model.change import CLOCK_SUSPECT, SNAPSHOT
 
 POINTS: Final = 101
@@ -49,11 +49,7 @@ def timed(rows: pa.Table) -> pa.ChunkedArray:
 
 def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
     """Returns a `Committed` as JSON, or None without times."""
-    chunks = [
-        chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        for of_table in times
-        for chunk in of_table.chunks
-    ]
+    chunks = [chunk.cast(INSTANT).cast(pa.int64()) for of_table in times for chunk in of_table.chunks]
     micros = pa.chunked_array(chunks, pa.int64()).to_numpy()
     if not len(micros):
         return None

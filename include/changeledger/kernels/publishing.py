@@ -143,12 +143,12 @@ class PublishChanges:
         columns = by_name(decoded)
         for name in ("key", "previous_key"):
             columns[name] = self._key(decoded.column(name))
-        sides = [
-            self._image(ledger.image(decoded, side, self.contract), kept) for side in ("before", "after")
-        ]
-        for name, image in zip(("before", "after"), sides, strict=True):
+        sides = []
+        for name in ("before", "after"):
+            image = self._image(ledger.image(decoded, name, self.contract), kept)
             columns[name] = images.struct(image, self.contract.published.columns)
             columns[f"{name}_unknown_columns"] = images.gaps(image, names)
+            sides.append(image)
         changed = decoded.column("changed")
         columns["changed"] = named_where(
             ledger.named(changed, self.contract.names)[:, kept], names, valid(changed)

@@ -119,7 +119,7 @@ def _of_pattern(sql: SqlType) -> tuple[str, Quick] | None:  # noqa: PLR0911 - a 
     if sql.spark in {"smallint", "int", "bigint"}:
         return _whole(sql, kind)
     if sql.spark.startswith("decimal"):
-        return _decimal(kind)
+        return decimal_pattern(kind), lambda texts: pc.cast(texts, kind)
     if sql.base == "bit":
         bits = pa.array([False, True, False, True])
         return "^(?:0|1|false|true)$", lambda texts: bits.take(pc.index_in(texts, value_set=_BITS))
@@ -140,14 +140,10 @@ def _fraction(digits: int) -> str:
 
 
 def _whole(sql: SqlType, kind: pa.DataType) -> tuple[str, Quick]:
-    if sql.base != "tinyint":
-        return "^-?[0-9]{1,18}$", lambda texts: pc.cast(texts, kind)
-
-    def tiny(texts: pa.StringArray) -> pa.Array:
-        # A uint8 has the range of a tinyint.
-        return pc.cast(pc.cast(texts, pa.uint8()), kind)
-
-    return "^[0-9]{1,3}$", tiny
+    if sql.base == "tinyint":
+        # A uint8 has its range.
+        return "^[0-9]{1,3}$", lambda texts: pc.cast(pc.cast(texts, pa.uint8()), kind)
+    return "^-?[0-9]{1,18}$", lambda texts: pc.cast(texts, kind)
 
 
 def decimal_pattern(kind: pa.DataType) -> str:
@@ -158,10 +154,6 @@ def decimal_pattern(kind: pa.DataType) -> str:
     scale, before = kind.scale, kind.precision - kind.scale
     whole = f"[0-9]{{1,{before}}}" if before else "0"
     return rf"^-?{whole}" + (rf"(\.[0-9]{{1,{scale}}})?$" if scale else "$")
-
-
-def _decimal(kind: pa.DataType) -> tuple[str, Quick]:
-    return decimal_pattern(kind), lambda texts: pc.cast(texts, kind)
 
 
 def _from_the_year_1(values: pa.Array, least: int) -> pa.Array:

@@ -21,28 +21,18 @@ MOST_TABLES: Final = 4096
 _MOST_ENTRIES: Final = 20_000
 
 
-def _size(entries: tuple[ManifestEntry, ...]) -> int:
-    return 1 + len(entries)
-
-
-_entries: LRUCache[tuple[str, bool], tuple[ManifestEntry, ...]] = LRUCache(_MOST_ENTRIES, _size)
+_entries: LRUCache[tuple[str, bool], tuple[ManifestEntry, ...]] = LRUCache(
+    _MOST_ENTRIES, getsizeof=lambda entries: 1 + len(entries)
+)
 _manifests: LRUCache[str, tuple[ManifestFile, ...]] = LRUCache(MOST_TABLES)
 
 
-def _place(manifest: ManifestFile, _: FileIO, discard_deleted: bool) -> tuple[str, bool]:
-    return manifest.manifest_path, discard_deleted
-
-
-@cached(_entries, key=_place, lock=RLock())
+@cached(_entries, lambda manifest, _, discard_deleted: (manifest.manifest_path, discard_deleted), RLock())
 def _entries_of(manifest: ManifestFile, io: FileIO, discard_deleted: bool) -> tuple[ManifestEntry, ...]:
     return tuple(ManifestFile.fetch_manifest_entry(manifest, io, discard_deleted))
 
 
-def _list(snapshot: Snapshot, _: FileIO) -> str:
-    return snapshot.manifest_list
-
-
-@cached(_manifests, key=_list, lock=RLock())
+@cached(_manifests, lambda snapshot, _: snapshot.manifest_list, RLock())
 def _manifests_of(snapshot: Snapshot, io: FileIO) -> tuple[ManifestFile, ...]:
     read = Snapshot.manifests(snapshot, io)
     return tuple(KnownManifest(*(manifest[at] for at in range(len(manifest)))) for manifest in read)

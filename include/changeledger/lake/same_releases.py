@@ -45,7 +45,11 @@ def require_newest(control: ControlStore, feed: str) -> None:
         # The table is created, without a snapshot, before the commit point of the first release. A crash in
         # between leaves it empty.
         if refs.snapshot_of(FeedTables.of(feed).releases) is not None:
-            raise StoresDisagree(*_unknown(feed))
+            raise StoresDisagree(
+                f"{feed}: the control store knows no release, but the lake has some: the control store was "
+                "lost, or CHANGELEDGER_CONTROL_URL names another one",
+                f"restore the control store ({_BACKUP}, 'The control store is lost')",
+            )
     elif completed is not None:
         # Prefer a table that every run writes.
         written = FeedTables.of(feed).dispositions
@@ -146,14 +150,6 @@ def _is_older(
 
 def _rollback(feed: str, number: int) -> str:
     return f"`changeledger rollback {feed} {number} --reason ...` ({_BACKUP})"
-
-
-def _unknown(feed: str) -> tuple[str, str]:
-    return (
-        f"{feed}: the control store knows no release, but the lake has some: the control store was "
-        "lost, or CHANGELEDGER_CONTROL_URL names another one",
-        f"restore the control store ({_BACKUP}, 'The control store is lost')",
-    )
 
 
 def _look(release: ReleaseRow, table: str) -> TableReleases:

@@ -27,8 +27,6 @@ from changeledger.spark.session import for_small_data
 
 # Up to this many keys are sent to the workers that rewrite files; for more, Spark joins them.
 MOST_KEYS: Final = 200_000
-# Types without usable bounds: NaN is in no range.
-FLOATS: Final = frozenset({"float", "double"})
 
 
 class Keys(NamedTuple):
@@ -162,17 +160,11 @@ def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
     """
     conditions = []
     for name, kind in columns:
-        if kind in FLOATS or pa.types.is_binary(keys.schema.field(name).type):
+        # NaN is in no range.
+        if kind in {"float", "double"} or pa.types.is_binary(keys.schema.field(name).type):
             continue
         ends = pc.min_max(keys.column(name)).as_py()
         if ends["min"] is not None:
-            least, greatest = (sql_literal(ends[end], kind) for end in ("min", "max"))
+            least, greatest = (f"CAST({literal(str(ends[end]))} AS {kind})" for end in ("min", "max"))
             conditions.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
     return conditions
-
-
-def sql_literal(value: object, kind: str) -> str:
-    """Returns the value as a Spark SQL literal of that type."""
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    return f"CAST({literal(str(value))} AS {kind})"

@@ -79,7 +79,8 @@ class Given:
 
     @property
     def parts(self) -> list[pa.RecordBatch]:
-        return [_by_itself(batch) for batch in self._batches]
+        # Copied to memory of their own: pickling a slice would pickle the whole table.
+        return [pa.ipc.read_record_batch(batch.serialize(), batch.schema) for batch in self._batches]
 
     @property
     def weights(self) -> list[int]:
@@ -94,11 +95,6 @@ class Given:
 
     def rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield part
-
-
-def _by_itself(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Copies the batch to memory of its own: pickling a slice would pickle the whole table."""
-    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
 
 
 def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:

@@ -263,15 +263,13 @@ class Workers:
 
 def _each_pickled(values: Iterable[object]) -> Pickles:
     shared: dict[int, tuple[int, Any]] = {}
-    each = tuple(_pickled(value, shared) for value in values)
+    each = []
+    for value in values:
+        pickled = BytesIO()
+        _Pickler(pickled, shared).dump(value)  # type: ignore[no-untyped-call]
+        each.append(pickled.getvalue())
     of_several = (cloudpickle.dumps(table) for _, table in shared.values())  # type: ignore[no-untyped-call]
-    return Pickles(each, tuple(of_several))
-
-
-def _pickled(value: object, shared: dict[int, tuple[int, Any]]) -> bytes:
-    pickled = BytesIO()
-    _Pickler(pickled, shared).dump(value)  # type: ignore[no-untyped-call]
-    return pickled.getvalue()
+    return Pickles(tuple(each), tuple(of_several))
 
 
 class _Pickler(cloudpickle.Pickler):

@@ -29,12 +29,10 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     """
     extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     of_lake = {redaction.SETTING: redaction.regex(), **spark_catalog(settings.catalog)}
-    silent = _SILENT if settings.redact_values else {}
+    # Spark logs the error of each task, which may quote values of rows. The driver still gets it as an
+    # exception.
+    silent = {"spark.log.level": "FATAL"} if settings.redact_values else {}
     return {"spark.sql.extensions": extensions, **of_lake, **_SQL, **silent}
-
-
-# Spark logs the error of each task, which may quote values of rows. The driver still gets it as an exception.
-_SILENT = {"spark.log.level": "FATAL"}
 
 
 # Settings that the jobs expect of a session, whatever its catalog.
