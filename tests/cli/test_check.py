@@ -235,6 +235,7 @@ def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(
 
 def test_what_a_file_leaves_to_the_first_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash needs a secret, and an expectation may not have the name of an audit rule."""
+    monkeypatch.setattr("changeledger.cli.check.sequence._of_airflow", lambda _: None)
     monkeypatch.delenv("CHANGELEDGER_HASH_KEY", raising=False)
     hashed = "  - table: dbo.customers\n    publish: {columns: {name: hash}}\n"
     feed = edit(project, "sqlserver_cdc", "  - table: dbo.customers\n", hashed)
