@@ -28,6 +28,7 @@ from tests.faults.test_sources import (
     messages,
     reads,
     recreate,
+    released,
     send,
     wait,
 )
@@ -72,7 +73,7 @@ def test_an_added_partition(
     """It is new since the last release, so what is gone of it is what followed that."""
     create(kafka, topic)
     send(kafka, topic, messages(3))
-    run(spark, feed, window())
+    released(spark, feed)
     _add_partition(kafka, topic, sent=range(3, 7), removed=removed)
     if removed:
         with pytest.raises(SourceDataLostError, match=rf"{topic}\[1\]: offsets 0 to 1 were removed"):
@@ -88,7 +89,7 @@ def test_made_again_between_two_tries(
     """It is shorter than what the first try was to read: the second one names it, and waits for nothing."""
     create(kafka, topic)
     send(kafka, topic, messages(3))
-    run(spark, feed, window())
+    released(spark, feed)
     send(kafka, topic, messages(9)[3:])
     over = window()
 
@@ -120,7 +121,7 @@ def test_made_again_after_a_run_that_failed(
     _without_ids(monkeypatch)
     create(kafka, topic)
     send(kafka, topic, messages(3))
-    run(spark, feed, window())
+    released(spark, feed)
     send(kafka, topic, messages(7)[3:])
     extracted(spark, feed)
     recreate(kafka, topic)

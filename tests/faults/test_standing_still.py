@@ -21,7 +21,7 @@ from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.messages import in_order
 from sourcelab.services import KafkaBroker, Postgres
-from tests.faults.test_sources import TABLE, create, extracted, messages, reads, send, wait
+from tests.faults.test_sources import TABLE, create, extracted, messages, reads, released, send, wait
 from tests.integration.line import cdc_feed, message_feed, run, window
 
 pytestmark = pytest.mark.integration
@@ -67,8 +67,7 @@ def test_a_message_of_a_time_to_come_is_read_once(
     """It is the first one of every window's time, and so the window would begin there."""
     first, ahead, *others = messages(6)
     send(kafka, topic, [first, ahead._replace(timestamp_ms=FUTURE_MS), *others[:-1]])
-    over = window()
-    run(spark, feed, over)
+    over = released(spark, feed)
     send(kafka, topic, others[-1:])
     following = window(start=over.end)
     extract.run(spark, feed, following)
