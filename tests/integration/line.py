@@ -23,8 +23,9 @@ from changeledger.stages import audit, extract, normalize, publish, reconcile
 from sourcelab.log import Log
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
-from sourcelab.tables import Table
+from sourcelab.tables import Key, Table
 from tests.feeds import feed_of
+from tests.stored_rows import stored_rows
 
 STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
@@ -119,26 +120,20 @@ def lake_name(feed: Feed, table: str, kind: str = "") -> str:
     return f"lake.{feed.feed}.{table.replace('.', '_').lower()}{kind}"
 
 
+def current_rows(feed: Feed, table: Table) -> dict[Key, dict[str, Any]]:
+    """Returns the rows of a published table by key, as `Log.final_rows` returns those of the source."""
+    stored = stored_rows(lake_name(feed, table.full_name))
+    return {table.key_of(row): {name: row[name] for name in table.names} for row in stored}
+
+
 def rows(spark: SparkSession, name: str) -> list[Row]:
     return spark.table(name).collect()
 
 
-def plain(value: Any) -> Any:
-    return bytes(value) if isinstance(value, bytearray) else value
-
-
-def current(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
-    """Returns the current rows by key, as `Log.final_rows` does."""
-    return {
-        tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}
-        for row in rows(spark, lake_name(feed, table.full_name))
-    }
-
-
-def assert_whole(spark: SparkSession, feed: Feed, log: Log, *tables: str) -> None:
+def assert_whole(feed: Feed, log: Log, *tables: str) -> None:
     """Asserts that the current rows of these tables are those at the end of the log."""
     for table in map(log.table, tables):
-        assert current(spark, feed, table) == log.final_rows(table), (feed.feed, table.name)
+        assert current_rows(feed, table) == log.final_rows(table), (feed.feed, table.name)
 
 
 def published(spark: SparkSession, feed: Feed, *tables: str) -> dict[str, list[Any]]:

@@ -42,4 +42,4 @@ def test_columns_of_another_feed(
     run(spark, lender, window())
     run(spark, borrower, over)
     for feed in (lender, borrower):
-        assert_whole(spark, feed, log, TABLE)
+        assert_whole(feed, log, TABLE)

@@ -19,15 +19,15 @@ from sourcelab.services import KafkaBroker, Postgres
 from tests.integration.line import (
     KEYS,
     cdc_feed,
-    current,
+    current_rows,
     debezium_feed,
     lake_name,
     qlik_tables_feed,
-    rows,
     run,
     window,
     write_feeds,
 )
+from tests.stored_rows import stored_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -78,10 +78,10 @@ def test_a_computed_column_is_not_captured(
     compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)
     for feed in feeds:
         truth = {key: table.captured(row) for key, row in log.final_rows(table).items()}
-        assert current(spark, feed, table) == truth, feed.feed
-        alive = rows(spark, lake_name(feed, TABLE))
+        assert current_rows(feed, table) == truth, feed.feed
+        alive = stored_rows(lake_name(feed, TABLE))
         assert all(row["_unknown_columns"] == {NAME: "not_captured"} for row in alive), feed.feed
-        history = rows(spark, lake_name(feed, TABLE, "_history"))
+        history = stored_rows(lake_name(feed, TABLE, "_history"))
         assert {row[NAME] for row in history} == {None}, feed.feed
         assert not catalog.exists(feed.lake.image_chain_breaks), feed.feed
     by_source = {row.feed: row for row in proved if row.against == "source"}

@@ -17,7 +17,7 @@ from sourcelab.log import Change, Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import ORDERS, Key, Row
-from tests.integration.line import KEYS, current, lake_name, message_feed, qlik_tables_feed, run, window
+from tests.integration.line import KEYS, current_rows, lake_name, message_feed, qlik_tables_feed, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -87,7 +87,7 @@ def test_swaps_keep_all_rows(
 
 def check(spark: SparkSession, feed: Feed, alive: dict[Key, Row]) -> None:
     """Asserts that five rows remain with their values, and history has a version for each key of a row."""
-    assert current(spark, feed, ORDERS) == alive, feed.feed
+    assert current_rows(feed, ORDERS) == alive, feed.feed
     versions = spark.table(lake_name(feed, ORDERS.full_name, "_history")).where("NOT _is_deleted")
     # Five rows, two that were swapped, and three that were rotated.
     assert versions.count() == 10, feed.feed

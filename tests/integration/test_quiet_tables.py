@@ -101,7 +101,7 @@ def test_quiet_tables(
     if has_past:
         read_its_past(spark, late, source.changes(past), caplog.text)
     assert lacking(late) == ()
-    assert_whole(spark, late, log, CUSTOMERS, ORDERS, PARTS)
+    assert_whole(late, log, CUSTOMERS, ORDERS, PARTS)
     # Each run that read the record quarantined it, yet it is there once.
     quarantined = {repr(row["source_position"]) for row in rows(spark, feed.lake.quarantine)}
     assert len(quarantined) == 1, quarantined
@@ -140,7 +140,7 @@ def test_change_tables(spark: SparkSession, postgres: Postgres, monkeypatch: pyt
     assert {name: len(catalog.load(name).metadata.metadata_log) - commits[name] for name in of_parts} == (
         dict.fromkeys(of_parts, 1)
     )
-    assert_whole(spark, feed, log, CUSTOMERS, PARTS)
+    assert_whole(feed, log, CUSTOMERS, PARTS)
 
 
 @pytest.mark.long
@@ -216,7 +216,7 @@ def test_a_table_that_the_feed_leaves_out_for_a_time(
     assert changes <= len(passed_over), "not what it has read before"
     read_its_past(spark, feed, source.changes(passed_over), caplog.text)
     assert lacking(feed) == ()
-    assert_whole(spark, feed, log, PARTS)
+    assert_whole(feed, log, PARTS)
     # Left out and listed once more: what was read meanwhile is not lacking, nor is a half of a key update.
     for of_window in (fewer, feed):
         begin = carry(spark, kafka, of_window, source.control(), begin)

@@ -20,7 +20,8 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import PROJECT
 from changeledger.kafka.topics import Kafka
 from sourcelab.services import KafkaBroker, Postgres, java
-from tests.integration.line import message_feed, plain, rows, run, window
+from tests.integration.line import message_feed, run, window
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -72,10 +73,10 @@ def test_a_real_engine(
         cursor = database.execute("SELECT * FROM items ORDER BY id")
         assert cursor.description is not None
         truth = [dict(zip([d.name for d in cursor.description], row, strict=True)) for row in cursor]
-    current = sorted(rows(spark, f"lake.{feed.feed}.public_items"), key=lambda row: row["id"])
-    assert [{n: plain(row[n]) for n in truth[0]} for row in current] == truth
-    assert not rows(spark, feed.lake.quarantine)
-    ledger = rows(spark, f"lake.{feed.feed}.public_items_changes")
+    current = sorted(stored_rows(f"lake.{feed.feed}.public_items"), key=lambda row: row["id"])
+    assert [{n: row[n] for n in truth[0]} for row in current] == truth
+    assert not stored_rows(feed.lake.quarantine)
+    ledger = stored_rows(f"lake.{feed.feed}.public_items_changes")
     operations = sorted(row["operation"] for row in ledger)
     assert operations == ["delete", "insert", "snapshot", "snapshot", "update", "update"]
     moved = next(row for row in ledger if row["previous_key"])

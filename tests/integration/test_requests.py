@@ -151,7 +151,7 @@ def test_a_table_that_the_feed_got_later(
     run(spark, early, over)
     feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
     run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
-    assert_whole(spark, feed, log, *NAMES)
+    assert_whole(feed, log, *NAMES)
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
@@ -196,7 +196,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     true = asked(trial.end, run="manual__2")
     assert true.id == trial.id
     run(lake, feed, true)
-    assert_whole(lake, feed, log, *NAMES)
+    assert_whole(feed, log, *NAMES)
 
 
 @pytest.mark.long
@@ -249,7 +249,7 @@ def test_a_branch_that_no_longer_follows_main(
     assert main_of(spark, feed) == done
     assert not control().releases.incomplete(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))
-    assert_whole(spark, feed, log, *NAMES)
+    assert_whole(feed, log, *NAMES)
 
 
 def spoil(source: Postgres) -> None:

@@ -20,7 +20,16 @@ from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
-from tests.integration.line import KEYS, cdc_feed, current, lake_name, qlik_tables_feed, rows, run, window
+from tests.integration.line import (
+    KEYS,
+    cdc_feed,
+    current_rows,
+    lake_name,
+    qlik_tables_feed,
+    rows,
+    run,
+    window,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -82,7 +91,7 @@ def test_each_change_is_published_once(
     for dialect, feed in reported.items():
         for name in TABLES:
             table = log.table(name)
-            published = current(spark, feed, table)
+            published = current_rows(feed, table)
             published.pop((FULL_LOAD["region"], FULL_LOAD["order_no"]), None)
             assert published == log.final_rows(table), (dialect, name)
             changes = rows(spark, lake_name(feed, name, "_changes"))

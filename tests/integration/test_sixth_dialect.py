@@ -30,7 +30,8 @@ from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
-from tests.integration.line import message_feed, rows, run, window
+from tests.integration.line import message_feed, run, window
+from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -182,11 +183,11 @@ def test_a_sixth_dialect_goes_through_the_whole_line(
     produce(kafka.bootstrap, sent, partitions=1)
     feed = message_feed("lines", "lines", kafka, ["lines"], monkeypatch, tables=[{"table": "dbo.t"}])
     run(spark, feed, window())
-    assert [(row["id"], row["name"]) for row in rows(spark, "lake.lines.dbo_t")] == [(1, "c")]
-    assert len(rows(spark, "lake.lines.dbo_t_changes")) == 4
-    reasons = {row["reason"] for row in rows(spark, "lake.lines.quarantine")}
+    assert [(row["id"], row["name"]) for row in stored_rows("lake.lines.dbo_t")] == [(1, "c")]
+    assert len(stored_rows("lake.lines.dbo_t_changes")) == 4
+    reasons = {row["reason"] for row in stored_rows("lake.lines.quarantine")}
     assert reasons == {"malformed_lsn", "null_key"}
-    assert {row["disposition"] for row in rows(spark, "lake.lines.dispositions")} == {
+    assert {row["disposition"] for row in stored_rows("lake.lines.dispositions")} == {
         "quarantined",
         "tombstone",
     }

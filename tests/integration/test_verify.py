@@ -20,7 +20,7 @@ from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog
 from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import NAMESPACE, TableNames
@@ -34,8 +34,9 @@ from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row
-from tests.integration.line import cdc_feed, plain, run, window
+from tests.integration.line import cdc_feed, run, window
 from tests.ledger_rows import contract_of
+from tests.reconcile.tables import rows_of
 
 pytestmark = pytest.mark.integration
 
@@ -315,7 +316,7 @@ def test_a_large_table_is_read_in_parts(
     assert abs(datetime.now(UTC) - taken.until) < timedelta(minutes=5)
     for table in tables:
         kept = taken.tables[table.full_name]
-        rows = iceberg.read(spark, kept["name"], snapshot=kept["snapshot"]).collect()
-        reported = [{name: plain(row[name]) for name in table.names} for row in rows]
+        rows = rows_of(catalog.load(kept["name"]).scan(snapshot_id=kept["snapshot"]).to_arrow())
+        reported = [{name: row[name] for name in table.names} for row in rows]
         assert len(reported) == len(log.final_rows(table)) > 10
         assert {table.key_of(row): row for row in reported} == log.final_rows(table)
