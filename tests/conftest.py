@@ -23,6 +23,8 @@ from sourcelab.standalone import python_of_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.one_release import OneRelease
+
 # The functions under test answer in milliseconds, but not on a busy machine.
 of_hypothesis.register_profile("patient", deadline=None)
 of_hypothesis.load_profile("patient")
@@ -155,6 +157,16 @@ def new_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             return shop
 
         yield new
+
+
+@pytest.fixture(scope="session")
+def one_release(
+    spark: SparkSession, new_database: Callable[[], Postgres], tmp_path_factory: pytest.TempPathFactory
+) -> OneRelease:
+    """A lake with one release of one table, which no test changes: each continues from a copy."""
+    from tests.one_release import OneRelease  # noqa: PLC0415
+
+    return OneRelease.of_customers(spark, new_database(), tmp_path_factory.mktemp("one_release"))
 
 
 @pytest.fixture

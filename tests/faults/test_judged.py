@@ -22,12 +22,12 @@ from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.state.quarantine import Chosen
 from sourcelab import sqlserver_cdc
-from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
-from tests.integration.line import cdc_feed, lake_name, run, window, without_spark
+from tests.integration.line import current_rows, lake_name, run, window, without_spark
 from tests.lake_states import lake_of
+from tests.one_release import LOG, OneRelease, feed_of
 from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
@@ -38,24 +38,10 @@ KINDS = ("", "_history", "_changes")
 FOREIGN = "INSERT INTO {} SELECT * FROM {} LIMIT 1"
 
 
-@pytest.fixture(scope="module")
-def log() -> Log:
-    return simulate(5, 24)
-
-
 class Built(NamedTuple):
-    """States of the feed.
-
-    - `released`: one window is published, and changes wait for the next.
-    - `judged`: the next window, `over`, is judged, too.
-    - `new`: the first window, `first`, is judged, and nothing is published.
-    """
+    """The state in which `over`, the window after the first release, is judged. The source has all of it."""
 
     source: Postgres
-    files: Path
-    new: State
-    first: Window
-    released: State
     judged: State
     over: Window
 
@@ -63,28 +49,16 @@ class Built(NamedTuple):
 @pytest.fixture(scope="module")
 def built(
     spark: SparkSession,
-    log: Log,
+    one_release: OneRelease,
     new_database: Callable[[], Postgres],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Built:
-    source, folder = new_database(), tmp_path_factory.mktemp("judged")
-    sqlserver_cdc.load(source.url, log, to_tx=12)
-    now = State(folder / "now")
+    source, judged = new_database(), one_release.state.copy(tmp_path_factory.mktemp("judged"))
+    sqlserver_cdc.load(source.url, LOG)
     with pytest.MonkeyPatch.context() as patch:
-        session, feed = lake_of(spark, now, folder / "files", patch), feed_of(source, patch)
-        first = window()
-        run(session, feed, first, (*BUILD, audit))
-        new = now.copy(folder / "new")
-        publish.run(session, feed, first)
-        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-        released = now.copy(folder / "released")
-        over = window()
-        run(session, feed, over, (*BUILD, audit))
-    return Built(source, folder / "files", new, first, released, now, over)
-
-
-def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
-    return cdc_feed("judged", source, patch, tables=[{"table": "dbo.customers"}])
+        session, over = lake_of(spark, judged, one_release.files, patch), window()
+        run(session, feed_of(source, patch), over, (*BUILD, audit))
+    return Built(source, judged, over)
 
 
 @pytest.fixture
@@ -93,19 +67,31 @@ def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
 
 
 @pytest.fixture
+def new(
+    spark: SparkSession, one_release: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    """A session on a lake where a first window is judged, and nothing is published."""
+    return lake_of(spark, one_release.judged.copy(tmp_path), one_release.files, monkeypatch)
+
+
+@pytest.fixture
 def released(
-    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, one_release: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
     """A session on a lake with one published window."""
-    return lake_of(spark, built.released.copy(tmp_path), built.files, monkeypatch)
+    return one_release.copy(spark, tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def judged(
-    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    one_release: OneRelease,
+    built: Built,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> SparkSession:
     """A session on a lake where a second window is built and judged."""
-    return lake_of(spark, built.judged.copy(tmp_path), built.files, monkeypatch)
+    return lake_of(spark, built.judged.copy(tmp_path), one_release.files, monkeypatch)
 
 
 @pytest.fixture
@@ -118,16 +104,9 @@ def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def current(feed: Feed) -> dict[Any, Any]:
-    return {
-        tuple(row[name] for name in CUSTOMERS.key): {n: row[n] for n in CUSTOMERS.names}
-        for row in stored_rows(lake_name(feed, "dbo.customers"))
-    }
-
-
-def published_whole(feed: Feed, log: Log) -> None:
+def published_whole(feed: Feed) -> None:
     """Asserts that the rows are right, and main, tag and release row name one snapshot of each table."""
-    assert current(feed) == log.final_rows(CUSTOMERS)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
     ids = [row["change_id"] for row in stored_rows(lake_name(feed, "dbo.customers", "_changes"))]
     assert len(set(ids)) == len(ids)
     release = control().releases.latest(feed.feed)
@@ -141,26 +120,19 @@ def published_whole(feed: Feed, log: Log) -> None:
     assert len(pointer) == len({row["release"] for row in pointer})
 
 
-def test_a_first_release_needs_no_spark(
-    spark: SparkSession,
-    built: Built,
-    feed: Feed,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("new")
+def test_a_first_release_needs_no_spark(feed: Feed, one_release: OneRelease) -> None:
     """The first publish creates the feed's table of releases."""
-    lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
-    assert publish.run(without_spark, feed, built.first) is None, "something was left to do"
+    assert publish.run(without_spark, feed, one_release.over) is None, "something was left to do"
     release = control().releases.latest(feed.feed)
     assert release is not None
     assert release.completed
 
 
 def test_killed_before_the_commit_point_of_a_first_release(
-    spark: SparkSession, built: Built, feed: Feed, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new: SparkSession, feed: Feed, one_release: OneRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The feed's table of releases exists by then, without a release, and the next window's run continues."""
-    session = lake_of(spark, built.new.copy(tmp_path), built.files, monkeypatch)
 
     def dies(*_: object) -> None:
         raise Killed
@@ -168,36 +140,53 @@ def test_killed_before_the_commit_point_of_a_first_release(
     with monkeypatch.context() as patch:
         patch.setattr(type(control().releases), "commit", dies)
         with pytest.raises(Killed):
-            publish.run(session, feed, built.first)
+            publish.run(new, feed, one_release.over)
     assert stored_rows(feed.lake.releases) == []
-    control().leases.release(feed.feed, built.first.holder)
-    run(session, feed, window())
-    assert current(feed) == log.final_rows(CUSTOMERS)
+    control().leases.release(feed.feed, one_release.over.holder)
+    run(new, feed, window())
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
     assert control().releases.latest(feed.feed) is not None
 
 
-def test_a_stage_run_again_needs_another_verdict(
-    judged: SparkSession, feed: Feed, over: Window, log: Log
+def test_killed_at_the_commit_point_of_a_first_release(
+    new: SparkSession, feed: Feed, one_release: OneRelease
 ) -> None:
+    """The next window's run completes what the release promised."""
+    first = one_release.over
+    stored, judged = (
+        control().windows.row(feed.feed, first.id),
+        control().windows.stage(feed.feed, first, "audit"),
+    )
+    assert stored is not None
+    assert judged is not None
+    control().releases.commit(feed.feed, first, judged.tables, {}, stored.to_position)
+    control().leases.release(feed.feed, first.holder)
+    assert not current_rows(feed, CUSTOMERS)
+    run(new, feed, window())
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
+    assert not control().releases.incomplete(feed.feed)
+
+
+def test_a_stage_run_again_needs_another_verdict(judged: SparkSession, feed: Feed, over: Window) -> None:
     normalize.run(judged, feed, over)
     with pytest.raises(StageOrderError):
         publish.run(judged, feed, over)
     run(judged, feed, over, (reconcile, audit, publish))
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 def test_what_is_written_on_the_branch_after_the_verdict(
-    judged: SparkSession, feed: Feed, over: Window, log: Log
+    judged: SparkSession, feed: Feed, over: Window
 ) -> None:
     verdict = control().windows.stage(feed.feed, over, "audit")
     assert verdict is not None
     name = lake_name(feed, "dbo.customers", "_changes")
     judged.sql(FOREIGN.format(iceberg.on_branch(name, verdict.branch), name))
     publish.run(judged, feed, over)
-    published_whole(feed, log)
+    published_whole(feed)
 
 
-def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: Window, log: Log) -> None:
+def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: Window) -> None:
     name = lake_name(feed, "dbo.customers")
     before = control().releases.latest(feed.feed)
     judged.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
@@ -210,11 +199,11 @@ def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: 
     assert not control().releases.incomplete(feed.feed)
     judged.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
     run(judged, feed, over, (normalize, reconcile, audit, publish))
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 def test_main_written_behind_the_commit(
-    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every stage names the release and the remedy, and the remedy publishes what was audited."""
     name = lake_name(feed, "dbo.customers")
@@ -231,14 +220,14 @@ def test_main_written_behind_the_commit(
     with pytest.raises(ReleaseStuck):
         complete_by_hand(judged, feed, force=False)
     assert complete_by_hand(judged, feed, force=True) == [stuck.id]
-    published_whole(feed, log)
+    published_whole(feed)
     assert judged.sql(f"SELECT * FROM {name} VERSION AS OF 'displaced_{stuck.id}'").count() == 0
     assert complete_by_hand(judged, feed, force=False) == []
 
 
 @pytest.mark.parametrize("at", ["set_tag", "forward"])
 def test_killed_inside_publish(
-    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch, at: str
+    judged: SparkSession, feed: Feed, over: Window, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """A later stage, here the next window's extract, completes the release before it begins."""
     with monkeypatch.context() as patch:
@@ -252,11 +241,11 @@ def test_killed_inside_publish(
         assert committed.id in {row["release"] for row in stored_rows(feed.lake.releases)}
     control().leases.release(feed.feed, over.holder)
     extract.run(judged, feed, window())
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 def test_another_try_publishes_at_once(
-    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both tries find the pointer without the release, and both write it."""
     asked = Windows.row
@@ -271,11 +260,11 @@ def test_another_try_publishes_at_once(
     with monkeypatch.context() as patch:
         patch.setattr(Windows, "row", beside)
         publish.run(judged, feed, over)
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 def test_a_publish_that_wakes_behind_another_release(
-    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The publish slept past its lease: another run has completed its release and published a later one."""
     lineages, name = refs.lineages, lake_name(feed, "dbo.customers")
@@ -299,17 +288,17 @@ def test_a_publish_that_wakes_behind_another_release(
 
 
 def test_records_asked_for_again_between_verdict_and_publish(
-    judged: SparkSession, feed: Feed, over: Window, log: Log
+    judged: SparkSession, feed: Feed, over: Window
 ) -> None:
     """The list of records to replay belongs to no release, so it does not move main during a run."""
     control().leases.release(feed.feed, over.holder)
     quarantine.replay(judged, feed, Chosen(), lambda _: None)
     publish.run(judged, feed, over)
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 def test_a_run_that_was_left_behind_disturbs_nothing(
-    released: SparkSession, feed: Feed, log: Log, monkeypatch: pytest.MonkeyPatch
+    released: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process wakes up beside its retry: it has its own branch, and its stage marks are refused."""
     over = window()
@@ -333,7 +322,7 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
     assert woken, "the process that was left behind has found it out"
     monkeypatch.setattr(base, "_PROCESS", "the retry")
     publish.run(released, feed, over)
-    published_whole(feed, log)
+    published_whole(feed)
 
 
 class Killed(BaseException):

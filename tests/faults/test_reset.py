@@ -26,6 +26,7 @@ from sourcelab.messages import produce
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS
+from tests import one_release
 from tests.faults.matrix.lab import State
 from tests.faults.test_judged import Killed
 from tests.faults.test_sources import recreate
@@ -39,8 +40,9 @@ from tests.faults.two_releases import (
     load,
     published_to,
 )
-from tests.integration.line import cdc_feed, debezium_feed, lake_name, run, window
+from tests.integration.line import cdc_feed, current_rows, debezium_feed, lake_name, run, window
 from tests.lake_states import lake_of
+from tests.one_release import OneRelease
 from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
@@ -60,6 +62,13 @@ def lake(
 ) -> SparkSession:
     """A session on a lake with two published windows."""
     return lake_of(spark, two_releases.second.copy(tmp_path), two_releases.files, monkeypatch)
+
+
+@pytest.fixture(name="released")
+def lake_with_one_release(
+    spark: SparkSession, one_release: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    return one_release.copy(spark, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -103,11 +112,7 @@ def test_the_same_tables_in_one_release(
     assert dispositions.count(over.id) * 2 == len(dispositions), "what became of the first reading is kept"
     sqlserver_cdc.append(postgres.url, log, published_to(log), len(log.transactions))
     run(lake, feed, following())
-    rows_now = {
-        tuple(row[name] for name in CUSTOMERS.key): {name: row[name] for name in CUSTOMERS.names}
-        for row in stored_rows(lake_name(feed, TABLES[0]))
-    }
-    assert rows_now == log.final_rows(CUSTOMERS), "the next run goes on from there"
+    assert current_rows(feed, CUSTOMERS) == log.final_rows(CUSTOMERS), "the next run goes on from there"
     roll_back(lambda: lake, feed, 2, Asked("it was right", "ben"))
     assert content(feed) == before
 
@@ -148,22 +153,23 @@ def last_window(feed: Feed) -> str:
     return row.window_id
 
 
-def test_what_is_refused(lake: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(released: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = one_release.feed_of(postgres, monkeypatch)
     control().leases.acquire(feed.feed, "a run", 60)
     with pytest.raises(LeaseHeld):
-        ask(lake, feed)
+        ask(released, feed)
     control().leases.release(feed.feed, "a run")
     with pytest.raises(ConfigError, match="no waiting reset"):
         resetting.withdraw(feed, "ben", "none")
     with monkeypatch.context() as patch:
         patch.setattr(Leases, "release", killed)
         with pytest.raises(Killed):
-            ask(lake, feed)
-    ask(lake, feed)
+            ask(released, feed)
+    ask(released, feed)
     assert [row.status for row in control().resets.of_feed(feed.feed)] == ["asked"], "it is asked once"
     for request in (Request(mode="replay"), Request(mode="window", tables=TABLES[:1])):
         with pytest.raises(ConfigError, match="ann has asked for a reset"):
-            extract.run(lake, feed, following(request))
+            extract.run(released, feed, following(request))
 
 
 def killed(*_: object) -> None:
@@ -171,20 +177,21 @@ def killed(*_: object) -> None:
 
 
 def test_a_source_without_a_record(
-    lake: SparkSession, feed: Feed, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    released: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sqlserver_cdc.load(postgres.url, log, to_tx=0)
-    ask(lake, feed)
+    feed = one_release.feed_of(postgres, monkeypatch)
+    sqlserver_cdc.load(postgres.url, one_release.LOG, to_tx=0)
+    ask(released, feed)
     with pytest.raises(SourceDataLostError, match="no records to read for a reset"):
-        extract.run(lake, feed_of(postgres, monkeypatch), following())
+        extract.run(released, feed, following())
     assert control().resets.pending(feed.feed) is not None
 
 
 def test_a_feed_without_a_release(
-    lake: SparkSession, two_releases: TwoReleases, monkeypatch: pytest.MonkeyPatch
+    released: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="has published nothing"):
-        ask(lake, cdc_feed("new", two_releases.source, monkeypatch, tables=[{"table": TABLES[0]}]))
+        ask(released, cdc_feed("new", postgres, monkeypatch, tables=[{"table": TABLES[0]}]))
 
 
 @pytest.mark.long

@@ -24,28 +24,23 @@ from changeledger.stages import extract, maintain, normalize
 from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.stages.maintenance.rolling_back import roll_back
 from sourcelab import sqlserver_cdc
-from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.lab import State
 from tests.faults.test_judged import Killed, killed_in
-from tests.integration.line import cdc_feed, lake_name, run, window
+from tests.integration.line import current_rows, lake_name, run, window
 from tests.lake_states import lake_of
 from tests.ledger_windows import OF_THE_RUN
+from tests.one_release import LOG, OneRelease, feed_of
 from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
 
-ONE_TABLE, TWO_TABLES = [{"table": "dbo.customers"}], [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
+TWO_TABLES = [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
 TABLE, KINDS = "dbo.customers", ("", "_history", "_changes")
 ASKED = Asked("the source was restored", "ann")
 Content = dict[str, list[str]]
-
-
-@pytest.fixture(scope="module")
-def log() -> Log:
-    return simulate(5, 24)
 
 
 class Built(NamedTuple):
@@ -60,30 +55,26 @@ class Built(NamedTuple):
 @pytest.fixture(scope="module")
 def built(
     spark: SparkSession,
-    log: Log,
+    one_release: OneRelease,
     new_database: Callable[[], Postgres],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Built:
-    source, folder = new_database(), tmp_path_factory.mktemp("rollback")
-    state, windows, parts = State(folder / "now"), [], [0, 8, 16, len(log.transactions)]
-    sqlserver_cdc.load(source.url, log, to_tx=parts[1])
+    source, windows, middle = new_database(), [one_release.over], 18
+    state = one_release.state.copy(tmp_path_factory.mktemp("rollback"))
+    sqlserver_cdc.load(source.url, LOG, to_tx=middle)
     with pytest.MonkeyPatch.context() as patch:
-        session = lake_of(spark, state, folder / "files", patch)
-        for number, tables in enumerate((ONE_TABLE, ONE_TABLE, TWO_TABLES)):
-            if number:
-                sqlserver_cdc.append(source.url, log, parts[number], parts[number + 1])
-            windows.append(following())
-            run(session, feed_of(source, patch, tables), windows[-1])
-    return Built(source, folder / "files", state, windows)
-
-
-def feed_of(source: Postgres, patch: pytest.MonkeyPatch, tables: list[dict[str, str]]) -> Feed:
-    return cdc_feed("rolled", source, patch, tables=tables)
+        session = lake_of(spark, state, one_release.files, patch)
+        windows.append(following())
+        run(session, feed_of(source, patch), windows[-1])
+        sqlserver_cdc.append(source.url, LOG, middle, len(LOG.transactions))
+        windows.append(following())
+        run(session, feed_of(source, patch, tables=TWO_TABLES), windows[-1])
+    return Built(source, one_release.files, state, windows)
 
 
 @pytest.fixture
 def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    return feed_of(built.source, monkeypatch, TWO_TABLES)
+    return feed_of(built.source, monkeypatch, tables=TWO_TABLES)
 
 
 @pytest.fixture
@@ -112,13 +103,6 @@ def content(feed: Feed, ref: str = refs.MAIN) -> Content:
     return {kind: of(lake_name(feed, TABLE, kind)) for kind in KINDS}
 
 
-def current(feed: Feed) -> dict[Any, Any]:
-    return {
-        tuple(row[name] for name in CUSTOMERS.key): {n: row[n] for n in CUSTOMERS.names}
-        for row in stored_rows(lake_name(feed, TABLE))
-    }
-
-
 def is_back(feed: Feed, target: int) -> None:
     """Asserts that main, tag and pointer are those of a completed rollback."""
     release = control().releases.latest(feed.feed)
@@ -134,7 +118,7 @@ def is_back(feed: Feed, target: int) -> None:
 
 
 @pytest.mark.long
-def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built, log: Log) -> None:
+def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built) -> None:
     before, second = content(feed), content(feed, "release_2")
     roll_back(lambda: lake, feed, 2, ASKED)
     is_back(feed, 2)
@@ -146,7 +130,7 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
     assert control().windows.reached(feed.feed) == built.windows[1].end
     run(lake, feed, following())
     assert content(feed) == before
-    assert current(feed) == log.final_rows(CUSTOMERS)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
     assert len(stored_rows(lake_name(feed, "dbo.parts"))) > 0
 
 
@@ -155,7 +139,7 @@ def test_a_table_that_the_feed_had_left_out(
     lake: SparkSession, feed: Feed, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fourth release lacks the table, the fifth has it again: readers of the fourth saw it unchanged."""
-    fewer, parts = feed_of(built.source, monkeypatch, ONE_TABLE), lake_name(feed, "dbo.parts")
+    fewer, parts = feed_of(built.source, monkeypatch), lake_name(feed, "dbo.parts")
     before = stored_rows(parts)
     assert before
     for run_of in (fewer, feed):
@@ -172,7 +156,7 @@ def test_a_table_that_the_feed_had_left_out(
     assert stored_rows(parts) == before
     refs.drop(parts, ["release_3"])
     roll_back(lambda: lake, feed, 2, ASKED)
-    with pytest.raises(ConfigError, match=r"release 3 can no longer be read.*rolled\.dbo_parts"):
+    with pytest.raises(ConfigError, match=r"release 3 can no longer be read.*customers\.dbo_parts"):
         roll_back(lambda: lake, feed, 4, ASKED)
 
 
@@ -189,16 +173,16 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
 
 @pytest.mark.long
 def test_the_window_of_a_database_that_was_restored(
-    lake: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    lake: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run again, the window finds nothing, and raw drops the rows of the database before the restore."""
-    feed = feed_of(postgres, monkeypatch, ONE_TABLE).model_copy(update={"feed": "restored"})
-    sqlserver_cdc.load(postgres.url, log, to_tx=8)
+    feed = feed_of(postgres, monkeypatch).model_copy(update={"feed": "restored"})
+    sqlserver_cdc.load(postgres.url, LOG, to_tx=8)
     run(lake, feed, following())
     first, second = content(feed), following()
-    sqlserver_cdc.append(postgres.url, log, 8, 16)
+    sqlserver_cdc.append(postgres.url, LOG, 8, 16)
     run(lake, feed, second)
-    since = log.transactions[8].begin_lsn
+    since = LOG.transactions[8].begin_lsn
     with psycopg.connect(plain_url(postgres.url)) as session:
         for name, column in (('"dbo_customers_CT"', '"__$start_lsn"'), ("lsn_time_mapping", "start_lsn")):
             session.execute(f"DELETE FROM cdc.{name} WHERE {column} >= %s", (since,))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostEr
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.state import status
 from sourcelab import sqlserver_cdc
-from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
-from tests.integration.line import cdc_feed, lake_name, run, window
-from tests.one_release import OneRelease
+from tests.faults.test_sources import extracted
+from tests.integration.line import current_rows, lake_name, run, window
+from tests.one_release import LOG, RELEASED, OneRelease, feed_of
 from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
@@ -35,53 +34,29 @@ TABLE = '"cdc"."dbo_customers_CT"'
 BUILD = (extract, normalize, reconcile)
 
 
-@pytest.fixture(scope="module")
-def log() -> Log:
-    return simulate(5, 24)
-
-
-@pytest.fixture(scope="module")
-def released(
-    spark: SparkSession,
-    log: Log,
-    new_database: Callable[[], Postgres],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> OneRelease:
-    """The lake of the feed `runs` with the first half of the log."""
-    source = new_database()
-    sqlserver_cdc.load(source.url, log, to_tx=12)
-    return OneRelease.published(
-        spark, tmp_path_factory.mktemp("runs"), lambda patch: feed_of("runs", source, patch), window()
-    )
-
-
 @pytest.fixture
 def lake(
-    spark: SparkSession, released: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, one_release: OneRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SparkSession:
     """A copy of the lake with one release, for the test's own source."""
-    return released.copy(spark, tmp_path, monkeypatch)
+    return one_release.copy(spark, tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def source(log: Log, postgres: Postgres) -> Postgres:
-    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+def source(postgres: Postgres) -> Postgres:
+    sqlserver_cdc.load(postgres.url, LOG, to_tx=RELEASED)
     return postgres
-
-
-def feed_of(name: str, source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
-    return cdc_feed(name, source, patch, tables=[{"table": "dbo.customers"}])
 
 
 @pytest.fixture
 def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    name = request.node.name.removeprefix("test_")[:50]
-    return feed_of("runs" if "lake" in request.fixturenames else name, source, monkeypatch)
+    feed, name = feed_of(source, monkeypatch), request.node.name.removeprefix("test_")[:50]
+    return feed if "lake" in request.fixturenames else feed.model_copy(update={"feed": name})
 
 
-def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
+def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source: Postgres) -> None:
     before = published(feed)
-    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         # The mask of an update says that nothing changed; both rows of a pair carry the same mask.
         mask = 'set_byte(set_byte("__$update_mask", 0, 0), length("__$update_mask") - 1, 0)'
@@ -118,33 +93,11 @@ def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source
                 (true_mask, *last, seqval, operation),
             )
     run(lake, feed, over)
-    assert current(feed) == log.final_rows(CUSTOMERS)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
 
 
-def test_a_release_that_was_not_completed(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
-) -> None:
-    """A crash after the commit point: the next run completes what the release promised."""
-    first = window()
-    run(spark, feed, first, (*BUILD, audit))
-    control = ControlStore(Settings().control_url)
-    stored, judged = (
-        control.windows.row(feed.feed, first.id),
-        control.windows.stage(feed.feed, first, "audit"),
-    )
-    assert stored is not None
-    assert judged is not None
-    control.releases.commit(feed.feed, first, judged.tables, {}, stored.to_position)
-    control.leases.release(feed.feed, first.id)
-    assert not current(feed)
-    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-    run(spark, feed, window())
-    assert current(feed) == log.final_rows(CUSTOMERS)
-    assert not control.releases.incomplete(feed.feed)
-
-
-def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRelease) -> None:
-    over = released.over
+def test_the_same_window_twice(lake: SparkSession, feed: Feed, one_release: OneRelease) -> None:
+    over = one_release.over
     before = published(feed)
     run(lake, feed, over)
     assert published(feed) == before
@@ -157,10 +110,9 @@ def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: OneRele
 
 
 def test_bad_rows_are_quarantined_and_the_rest_published(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+    spark: SparkSession, feed: Feed, source: Postgres
 ) -> None:
-    half = simulate(5, 24).transactions[:12]
-    end = half[-1].commit_lsn
+    end = LOG.transactions[RELEASED - 1].commit_lsn
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         for number, change in enumerate(
             (
@@ -183,11 +135,11 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
 
 
 def test_a_row_that_changed_unseen_breaks_the_image_chain(
-    lake: SparkSession, feed: Feed, source: Postgres, log: Log
+    lake: SparkSession, feed: Feed, source: Postgres
 ) -> None:
     """The capture lost an update: the next update finds, and leaves, a value that no change wrote."""
-    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-    key, (lsn, seqval) = _last_update(log, without="email")
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
+    key, (lsn, seqval) = _last_update(without="email")
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         of_update = 'WHERE "__$start_lsn" = %s AND "__$seqval" = %s'
         database.execute(f"UPDATE {TABLE} SET email = 'unseen' {of_update}", (lsn, seqval))
@@ -220,7 +172,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
         cursor = database.cursor(row_factory=dict_row)
         selected = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
         cells = {n: v for n, v in (selected.fetchone() or {}).items() if not n.startswith("__$")}
-        end = (int.from_bytes(log.transactions[-1].commit_lsn) + 1).to_bytes(10)
+        end = (int.from_bytes(LOG.transactions[-1].commit_lsn) + 1).to_bytes(10)
         _copy_row(database, end, 1, {**cells, "__$start_lsn": end, "__$operation": 1})
         database.execute(
             "INSERT INTO cdc.lsn_time_mapping SELECT %s, tran_begin_time, tran_end_time + interval '1 s', "
@@ -237,10 +189,10 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     assert len(stored_rows(feed.lake.image_chain_breaks)) == 1
 
 
-def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
+def _last_update(without: str) -> tuple[int, tuple[bytes, bytes]]:
     """Returns key and position of an update in the second half that is the last change of its row."""
     last: dict[int, Any] = {}
-    for number, transaction in enumerate(log.transactions):
+    for number, transaction in enumerate(LOG.transactions):
         for change in transaction.changes:
             if change.table is CUSTOMERS:
                 row = change.after or change.before
@@ -249,7 +201,9 @@ def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
     key, (_, transaction, change) = next(
         (key, reported)
         for key, reported in last.items()
-        if reported[0] >= 12 and reported[2].operation == "update" and without not in reported[2].changed
+        if reported[0] >= RELEASED
+        and reported[2].operation == "update"
+        and without not in reported[2].changed
     )
     return key, (transaction.commit_lsn, change.change_lsn)
 
@@ -262,14 +216,14 @@ def test_a_gap_is_named(lake: SparkSession, feed: Feed, source: Postgres) -> Non
 
 
 def test_a_clean_up_between_the_check_and_the_count(
-    lake: SparkSession, feed: Feed, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
+    lake: SparkSession, feed: Feed, source: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source counts what is left, and just that comes: only a second look at start_lsn shows the loss."""
-    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
     usual = JdbcDatabase.count
 
     def cleaned(database: JdbcDatabase, queries: Any) -> int:
-        low = log.transactions[16].begin_lsn
+        low = LOG.transactions[16].begin_lsn
         with psycopg.connect(_dsn(source), autocommit=True) as session:
             session.execute("UPDATE cdc.change_tables SET start_lsn = %s", (low,))
             session.execute(f'DELETE FROM {TABLE} WHERE "__$start_lsn" < %s', (low,))
@@ -282,7 +236,7 @@ def test_a_clean_up_between_the_check_and_the_count(
 
 @pytest.mark.parametrize("is_behind_a_failed_run", [False, True])
 def test_a_name_that_was_given_to_another_table(
-    lake: SparkSession, feed: Feed, source: Postgres, log: Log, is_behind_a_failed_run: bool
+    lake: SparkSession, feed: Feed, source: Postgres, is_behind_a_failed_run: bool
 ) -> None:
     """What is published is of the first one, however far a run has read that was not released."""
     control = ControlStore(Settings().control_url)
@@ -290,12 +244,10 @@ def test_a_name_that_was_given_to_another_table(
     # As version 0.1 stored it: without the table's id.
     known = mark._replace(identity=mark.identity.partition(" (")[0])
     control.sources.save_marks(feed.feed, {"dbo.customers": known})
-    run(lake, feed, window())
+    extracted(lake, feed)
     if is_behind_a_failed_run:
-        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-        failed = window()
-        extract.run(lake, feed, failed)
-        control.leases.release(feed.feed, failed.holder)
+        sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
+        extracted(lake, feed)
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute(
             """
@@ -329,11 +281,6 @@ def test_a_position_never_goes_back() -> None:
 def published(feed: Feed) -> dict[str, Any]:
     names = [lake_name(feed, "dbo.customers", kind) for kind in ("", "_history", "_changes")]
     return {name: refs.snapshot_of(name) for name in names}
-
-
-def current(feed: Feed) -> dict[Any, Any]:
-    current_rows = stored_rows(lake_name(feed, "dbo.customers"))
-    return {tuple(r[k] for k in CUSTOMERS.key): {n: r[n] for n in CUSTOMERS.names} for r in current_rows}
 
 
 def _copy_row(database: psycopg.Connection[Any], lsn: bytes, command: int, change: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ LEGITIMATE = {
 def test_five_dialects_have_one_truth(
     spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two feeds take two overlapping windows, Debezium's with a snapshot in the first.
+    """Debezium's feed takes two overlapping windows, with a snapshot in the first.
 
     The other feeds do so in faults/test_judged, test_quiet_tables, test_avro and test_rows_twice.
     """

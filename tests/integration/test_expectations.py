@@ -5,25 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.audit.gate import docs_index
-from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.control.tables.releases import AuditRow
 from changeledger.model.errors import AuditFailed
-from changeledger.model.window import Request, Window
-from changeledger.stages import audit, extract, normalize, reconcile
-from sourcelab import sqlserver_cdc
-from sourcelab.log import simulate
+from changeledger.model.window import Request
+from changeledger.stages import audit
 from sourcelab.services import Postgres
-from tests.faults.matrix.lab import State
-from tests.integration.line import cdc_feed, run, window
 from tests.lake_states import lake_of
+from tests.one_release import OneRelease, feed_of
 
 pytestmark = pytest.mark.integration
 
@@ -41,43 +37,25 @@ RULE = "expect_column_values_to_be_between_id"
 FAILING = (FAILS, {"sql": "SELECT * FROM current WHERE id > 0", "name": "ids_below_zero"})
 
 
-class Built(NamedTuple):
-    """A built feed. `over`: a window that is built up to the audit."""
-
-    source: Postgres
-    files: Path
-    state: State
-    over: Window
-
-
-@pytest.fixture(scope="module")
-def built(
-    spark: SparkSession, new_database: Callable[[], Postgres], tmp_path_factory: pytest.TempPathFactory
-) -> Built:
-    source, folder = new_database(), tmp_path_factory.mktemp("expectations")
-    sqlserver_cdc.load(source.url, simulate(5, 12))
-    state, over = State(folder / "now"), window()
-    with pytest.MonkeyPatch.context() as patch:
-        session = lake_of(spark, state, folder / "files", patch)
-        run(session, feed_of(source, patch, []), over, (extract, normalize, reconcile))
-    return Built(source, folder / "files", state, over)
-
-
-def feed_of(source: Postgres, patch: pytest.MonkeyPatch, expectations: list[dict[str, Any]]) -> Feed:
-    return cdc_feed("expected", source, patch, tables=[{"table": TABLE, "expectations": expectations}])
-
-
 Judge = Callable[..., tuple[AuditFailed | None, dict[str, AuditRow], str]]
 
 
 @pytest.fixture
-def judge(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
+def judge(
+    spark: SparkSession,
+    one_release: OneRelease,
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Judge:
     """Audits with these expectations; returns the error, the table's verdicts by rule, and all pages."""
-    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    session = lake_of(spark, one_release.judged.copy(tmp_path), one_release.files, monkeypatch)
 
     def judge(*expectations: dict[str, Any], **request: str) -> Any:
-        feed = feed_of(built.source, monkeypatch, list(expectations))
-        over = built.over.model_copy(update={"request": Request(**request)}) if request else built.over
+        feed = feed_of(postgres, monkeypatch, tables=[{"table": TABLE, "expectations": expectations}])
+        over = one_release.over
+        if request:
+            over = over.model_copy(update={"request": Request(**request)})
         error = None
         try:
             audit.run(session, feed, over)

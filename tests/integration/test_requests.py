@@ -21,44 +21,36 @@ from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.state.status import gather
 from sourcelab import ces, sqlserver_cdc
-from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.tables import CUSTOMERS, ORDERS
 from tests.integration.line import (
     BEGIN,
-    assert_whole,
     cdc_feed,
+    current_rows,
     lake_name,
     message_feed,
     rows,
     run,
     without_spark,
 )
-from tests.one_release import OneRelease
+from tests.one_release import LOG, RELEASED, OneRelease, feed_of
 
 pytestmark = pytest.mark.integration
 
 BUILD = (extract, normalize, reconcile)
-NAMES = ("dbo.customers", "sales.orders")
-BOTH = [{"table": table} for table in NAMES]
-HALF = 12
-
-
-@pytest.fixture(scope="module")
-def log() -> Log:
-    return simulate(5, 24)
+BOTH = [{"table": "dbo.customers"}, {"table": "sales.orders"}]
 
 
 @pytest.fixture(scope="module")
 def released(
     spark: SparkSession,
-    log: Log,
     new_database: Callable[[], Postgres],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> OneRelease:
     """The lake of the feed `asked` with the first half of the log."""
     source = new_database()
-    sqlserver_cdc.load(source.url, log, to_tx=HALF)
+    sqlserver_cdc.load(source.url, LOG, to_tx=RELEASED)
     folder, over = tmp_path_factory.mktemp("asked"), asked()
     return OneRelease.published(
         spark, folder, lambda patch: cdc_feed("asked", source, patch, tables=BOTH), over
@@ -74,8 +66,8 @@ def lake(
 
 
 @pytest.fixture
-def source(log: Log, postgres: Postgres) -> Postgres:
-    sqlserver_cdc.load(postgres.url, log, to_tx=HALF)
+def source(postgres: Postgres) -> Postgres:
+    sqlserver_cdc.load(postgres.url, LOG, to_tx=RELEASED)
     return postgres
 
 
@@ -99,8 +91,8 @@ def control() -> ControlStore:
     return ControlStore(Settings().control_url)
 
 
-def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
-    names = [lake_name(feed, table, kind) for table in NAMES for kind in ("", "_history", "_changes")]
+def main_of(feed: Feed) -> dict[str, Any]:
+    names = [lake_name(feed, table, kind) for table in feed.names for kind in ("", "_history", "_changes")]
     return {name: refs.snapshot_of(name) for name in names}
 
 
@@ -114,15 +106,15 @@ def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str
 
 @pytest.mark.long
 def test_chosen_tables_are_read_again(
-    lake: SparkSession, released: OneRelease, feed: Feed, source: Postgres, log: Log
+    lake: SparkSession, released: OneRelease, feed: Feed, source: Postgres
 ) -> None:
     over = released.over
-    before, position = main_of(lake, feed), control().windows.position(feed.feed)
+    before, position = main_of(feed), control().windows.position(feed.feed)
     again = asked(over.end, mode="window", tables=("dbo.customers",), run="manual__1")
     run(lake, feed, again)
     assert set(reported_by(lake, feed, again)) == {("dbo.customers", "duplicate")}
     assert control().windows.position(feed.feed) == position
-    after = main_of(lake, feed)
+    after = main_of(feed)
     untouched = [name for name in before if "sales_orders" in name]
     assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
     release = control().releases.latest(feed.feed)
@@ -130,11 +122,11 @@ def test_chosen_tables_are_read_again(
     assert release.window_id == again.id
     counts = release.counts["tables"]
     assert {name: sum(of["changes"].values()) for name, of in counts.items()} == dict.fromkeys(counts, 0)
-    for name in NAMES:
-        assert counts[name]["current"] == len(rows(lake, lake_name(feed, name))), "also if not chosen"
+    for table in (CUSTOMERS, ORDERS):
+        assert counts[table.full_name]["current"] == len(current_rows(feed, table)), "also if not chosen"
     for name in after:
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
-    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond the last release.*without `tables`"):
         extract.run(lake, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
     assert control().leases.of_feed(feed.feed) is None, "no retry corrects that: the next run may begin"
@@ -142,16 +134,17 @@ def test_chosen_tables_are_read_again(
 
 @pytest.mark.long
 def test_a_table_that_the_feed_got_later(
-    spark: SparkSession, log: Log, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All tables are in one topic, whose records were read when the feed did not have the table yet."""
     early = message_feed("later", "ces", kafka, ["later"], monkeypatch, tables=BOTH[:1])
-    produce(kafka.bootstrap, ces.messages(log, topic="later"))
+    produce(kafka.bootstrap, ces.messages(LOG, topic="later"))
     over = asked()
     run(spark, early, over)
     feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
     run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
-    assert_whole(feed, log, *NAMES)
+    assert current_rows(feed, ORDERS) == LOG.final_rows(ORDERS)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
@@ -165,9 +158,14 @@ def test_a_feed_of_change_tables_knows_its_tables(lake: SparkSession, feed: Feed
 
 
 def test_nothing_new_then_a_dry_run_and_then_the_true_one(
-    lake: SparkSession, feed: Feed, source: Postgres, log: Log
+    spark: SparkSession,
+    one_release: OneRelease,
+    source: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    release, before = control().releases.latest(feed.feed), main_of(lake, feed)
+    lake, feed = one_release.copy(spark, tmp_path, monkeypatch), feed_of(source, monkeypatch)
+    release, before = control().releases.latest(feed.feed), main_of(feed)
     position = control().windows.position(feed.feed)
     assert extract.run(without_spark, feed, idle(dry_run=True)) is False
     over = idle()
@@ -179,7 +177,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     assert control().leases.of_feed(feed.feed) is None
     assert not extract.run(without_spark, feed, over), "again: done already"
     assert control().windows.position(feed.feed) == position
-    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
     trial = asked(dry_run=True, run="manual__1")
     run(lake, feed, trial, (*BUILD, audit))
     stored = control().windows.row(feed.feed, trial.id)
@@ -187,7 +185,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
         publish.run(lake, feed, trial)
-    assert main_of(lake, feed) == before
+    assert main_of(feed) == before
     newest = control().releases.latest(feed.feed)
     assert newest is not None
     assert release is not None
@@ -196,7 +194,7 @@ def test_nothing_new_then_a_dry_run_and_then_the_true_one(
     true = asked(trial.end, run="manual__2")
     assert true.id == trial.id
     run(lake, feed, true)
-    assert_whole(feed, log, *NAMES)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
 
 
 @pytest.mark.long
@@ -233,23 +231,22 @@ def test_rules_let_pass_for_a_reason(
 
 
 @pytest.mark.long
-def test_a_branch_that_no_longer_follows_main(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
-) -> None:
+def test_a_branch_that_no_longer_follows_main(spark: SparkSession, feed: Feed, source: Postgres) -> None:
     """A cleared middle task: between the window's audit and its publish, another window was released."""
     early = asked()
     run(spark, feed, early, (*BUILD, audit))
     control().leases.release(feed.feed, early.holder)
-    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    sqlserver_cdc.append(source.url, LOG, RELEASED, len(LOG.transactions))
     run(spark, feed, asked())
-    done = main_of(spark, feed)
+    done = main_of(feed)
     for stage in (reconcile, audit, publish):
         with pytest.raises(StageOrderError, match="clear normalize with what follows it"):
             stage.run(spark, feed, early)
-    assert main_of(spark, feed) == done
+    assert main_of(feed) == done
     assert not control().releases.incomplete(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))
-    assert_whole(feed, log, *NAMES)
+    assert current_rows(feed, CUSTOMERS) == LOG.final_rows(CUSTOMERS)
+    assert current_rows(feed, ORDERS) == LOG.final_rows(ORDERS)
 
 
 def spoil(source: Postgres) -> None:
