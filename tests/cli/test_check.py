@@ -189,6 +189,7 @@ def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
 def test_a_source_that_does_not_answer(
     dialect: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("changeledger.kafka.topics._REFUSED_SECONDS", 1.5)
     port, secret = free_port(), "not to be shown"
     servers = {"bootstrap.servers": f"127.0.0.1:{port}", "sasl.username": "a", "sasl.password": secret}
     connect(monkeypatch, "shop_kafka", {"conn_type": "kafka", "extra": servers})

@@ -395,7 +395,7 @@ def test_debezium_without_a_schema_has_the_types_that_messages_with_one_say() ->
     assert images == [{"id": 1, "day": "2025-08-07"}, {"id": 2, "day": "2025-08-08"}]
 
 
-def ces_event(segments: list[str], operation: str = "INS") -> list[dict[str, Any]]:
+def ces_event(segments: list[str]) -> list[dict[str, Any]]:
     logical = "9c8d4ad2-bf54-4f10-a96f-038af496997f:0000002C00000300017C:00000000000000000001"
     common = {
         "specversion": "1.0",
@@ -403,7 +403,7 @@ def ces_event(segments: list[str], operation: str = "INS") -> list[dict[str, Any
         "source": "/",
         "logicalid": logical,
     }
-    common |= {"time": "2025-03-14T16:45:20.650Z", "operation": operation}
+    common |= {"time": "2025-03-14T16:45:20.650Z", "operation": "INS"}
     events = [
         {**common, "id": str(at), "segmentindex": at, "finalsegment": at == len(segments) - 1, "data": text}
         for at, text in enumerate(segments)

@@ -10,9 +10,8 @@ import pytest
 from changeledger.cli.duckdb_sql.addresses import Address
 from changeledger.cli.duckdb_sql.check import checked
 from changeledger.cli.duckdb_sql.engine import connected
-from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError
-from tests.cli.test_cli import ran
+from tests.cli.called import called
 from tests.cli.test_statement import documented
 
 T = "lake.shop_cdc.dbo_customers"
@@ -310,7 +309,7 @@ def test_nothing_can_be_unlocked(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(sql)
 
 
-def test_the_command_refuses_before_anything_is_opened() -> None:
-    ended = ran(PROJECT / "nowhere", "query", "FROM read_csv('/etc/hostname')")
+def test_the_command_refuses_before_anything_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "query", "FROM read_csv('/etc/hostname')")
     assert (ended.stdout, ended.returncode) == ("", 1)
     assert "read_csv is not among the functions" in ended.stderr

@@ -12,7 +12,7 @@ from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError
 from changeledger.read_only_sql.check import checked
 from changeledger.read_only_sql.functions import COMPUTING
-from tests.cli.test_cli import ran
+from tests.cli.called import called
 
 T = "lake.shop_cdc.dbo_customers"
 QUERIES = [
@@ -247,10 +247,8 @@ def test_what_the_documentation_asks_is_answered() -> None:
         checked(statement)
 
 
-def test_the_command_refuses_before_anything_is_opened() -> None:
-    ended = ran(
-        PROJECT / "nowhere", "query", "--spark", "SELECT reflect('java.lang.System', 'getenv', 'HOME')"
-    )
+def test_the_command_refuses_before_anything_is_opened(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "query", "--spark", "SELECT reflect('java.lang.System', 'getenv', 'HOME')")
     assert (ended.stdout, ended.returncode) == ("", 1)
     assert "reflect is not among the functions" in ended.stderr
 
