@@ -38,6 +38,11 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     jobs.close()
 
 
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.faults.matrix.operator._PAUSE_SECONDS", 0.0)
+
+
 class Scripted:
     """A lab whose stages do what a script says; the jobs are real processes."""
 

@@ -16,6 +16,7 @@ from tests.faults.matrix.jobs import Job, Place
 from tests.faults.matrix.lab import FEED, Lab, State
 from tests.faults.matrix.stores import Stores
 
+_PAUSE_SECONDS = 1.0
 _ERROR = re.compile(r"ERROR (\w+): (.*)")
 _REMEDY = re.compile(r"Remedy: (.*)")
 # Tries of a task by Airflow, waits for a feed that is held, and remedies that are followed.
@@ -73,12 +74,12 @@ class Operator:
                 tries += 1
                 if tries == _TRIES:
                     raise Defect(f"{remaining[0]} of window {window} fails {tries} times: {last_error(job)}")
-                time.sleep(1)
+                time.sleep(_PAUSE_SECONDS)
         raise Defect(f"{remaining[0]} of window {window} waits for ever: {self.notes[-1]}")
 
     def _wait(self, waits: bool) -> None:
         if waits:
-            time.sleep(1)
+            time.sleep(_PAUSE_SECONDS)
         else:
             self.let_an_hour_pass()
 
