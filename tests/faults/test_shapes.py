@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from sourcelab import ces, debezium
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
-from tests.integration.line import BEGIN, lake_name, message_feed, run, window
+from tests.integration.line import BEGIN, current_rows, lake_name, message_feed, run, window
 from tests.stored_rows import stored_rows
 
 pytestmark = pytest.mark.integration
@@ -140,21 +141,25 @@ def write_again(spark: SparkSession, feed: Feed) -> None:
             spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => {options})")
 
 
+def stating(
+    kafka: KafkaBroker, patch: pytest.MonkeyPatch, name: str, topics: str, *added: dict[str, Any]
+) -> Feed:
+    """Returns a feed that states the table's columns, with the added ones."""
+    table = LOG.table(TABLE)
+    stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
+    tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *added]}]
+    return message_feed(name, "debezium", kafka, [topics], patch, tables=tables)
+
+
 @pytest.mark.long
 def test_a_column_that_is_stated_while_the_table_is_quiet(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Published rows say that the column is unknown, though the window has no message of the table."""
-    table = LOG.table(TABLE)
-    stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
+    of = partial(stating, kafka, monkeypatch, "states", "quietly.*")
     messages = list(debezium.messages(LOG, schemas=False, snapshot=True, prefix="quietly"))
     own = [message for message in messages if message.topic.endswith(TABLE)]
     others = [message for message in messages if message not in own]
-
-    def of(*added: dict[str, Any]) -> Feed:
-        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *added]}]
-        return message_feed("states", "debezium", kafka, ["quietly.*"], monkeypatch, tables=tables)
-
     for feed, part in ((of(), own), (of({"name": "note", "type": "int"}), others)):
         produce(kafka.bootstrap, part, partitions=1)
         run(spark, feed, window())
@@ -168,15 +173,10 @@ def test_a_column_of_a_run_that_is_never_released(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run keeps its contract to itself, and its column goes when the next window is built."""
-    table = LOG.table(TABLE)
-    stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
+    table, of = LOG.table(TABLE), partial(stating, kafka, monkeypatch, "takes_back", "back.*")
     messages = [
         m for m in debezium.messages(LOG, schemas=False, snapshot=True, prefix="back") if TABLE in m.topic
     ]
-
-    def of(*added: dict[str, Any]) -> Feed:
-        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *added]}]
-        return message_feed("takes_back", "debezium", kafka, ["back.*"], monkeypatch, tables=tables)
 
     def columns() -> list[Any]:
         contract = control.contracts.of_table(feed.feed, TABLE)
@@ -201,11 +201,7 @@ def test_a_column_of_a_run_that_is_never_released(
     with pytest.raises(StageOrderError, match="has not finished"):
         run(spark, feed, over, (reconcile, audit, publish))
     run(spark, feed, over)
-    published = {
-        tuple(row[name] for name in table.key): {n: row[n] for n in table.names}
-        for row in stored_rows(lake_name(feed, TABLE))
-    }
-    assert published == LOG.final_rows(table)
+    assert current_rows(feed, table) == LOG.final_rows(table)
     assert columns() == before
 
 
