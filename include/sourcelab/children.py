@@ -79,8 +79,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        assert self._process is not None
-        return self._process.poll() is None
+        return self.returncode is None
 
     @property
     def returncode(self) -> int | None:
@@ -90,15 +89,13 @@ class Child:
 
     @property
     def failed(self) -> bool:
-        assert self._process is not None
-        return self._process.poll() not in {None, 0}
+        return self.returncode not in {None, 0}
 
     @property
     def failure(self) -> str:
         """What to show of a failure: the exit code and the last lines of the log."""
-        assert self._process is not None
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
-        return "\n    ".join([f"{self.name} ended with code {self._process.returncode}; {self.log}:", *lines])
+        return "\n    ".join([f"{self.name} ended with code {self.returncode}; {self.log}:", *lines])
 
     def wait(self) -> None:
         """Waits for the end. Raises ChildFailed unless the exit code is 0."""
@@ -141,6 +138,4 @@ def end_together(parts: Sequence[Child]) -> None:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
     _, alive = psutil.wait_procs(processes, timeout=_FAREWELL_SECONDS)
-    for process in alive:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_all(alive)

@@ -133,10 +133,6 @@ def _instant(rng: Random, column: Column) -> datetime:
     return start + timedelta(microseconds=microseconds // step * step)
 
 
-def _time(rng: Random, _column: Column) -> str:
-    return _clock(rng)
-
-
 def _clock(rng: Random) -> str:
     milliseconds = rng.choice((0, 86_399_999)) if _rare(rng) else rng.randrange(86_400_000)
     seconds, rest = divmod(milliseconds, 1000)
@@ -165,7 +161,7 @@ _MAKERS: dict[str, Callable[[Random, Column], Any]] = {
     "date": _date,
     "datetime": _instant,
     "datetime2": _instant,
-    "time": _time,
+    "time": lambda rng, _column: _clock(rng),
     "datetimeoffset": _offset,
     "char": _char,
     "varchar": _text(_ASCII),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,21 +14,10 @@ from sourcelab import ces_avro
 from sourcelab.ces import messages
 from sourcelab.ces_values import wire_text
 from sourcelab.log import Change, Log, Transaction, simulate
-from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, WIDE, Column, Table
+from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, WIDE, Column
+from tests.sourcelab.customer import NOON, ROW
 
-NOON = datetime(2024, 3, 1, 12, 0, 0, 125_000, tzinfo=UTC)
 COMMIT, BEGIN = bytes.fromhex("0000002C000007300011"), bytes.fromhex("0000002C00000730000C")
-BEFORE = {
-    "id": 7,
-    "name": "Ann",
-    "email": None,
-    "active": True,
-    "credit": Decimal("1.5000"),
-    "created_at": datetime(1970, 1, 1, 0, 0, 1),
-    "seen_at": datetime(1969, 12, 31, 23, 59, 59, 999_999),
-    "born": date(1970, 1, 2),
-    "notes": "long",
-}
 TEXTS = {
     "id": "7",
     "name": "Ann",
@@ -42,8 +31,8 @@ TEXTS = {
 }
 
 
-def _log(*changes: tuple[Any, dict | None, dict | None, tuple[str, ...]], table: Table = CUSTOMERS) -> Log:
-    logged = [Change(table, kind, b, a, COMMIT, 1, names, 1) for kind, b, a, names in changes]
+def _log(*changes: tuple[Any, dict | None, dict | None, tuple[str, ...]]) -> Log:
+    logged = [Change(CUSTOMERS, kind, b, a, COMMIT, 1, names, 1) for kind, b, a, names in changes]
     return Log((CUSTOMERS, ORDERS, PARTS, WIDE), (Transaction(NOON, NOON, BEGIN, COMMIT, tuple(logged)),))
 
 
@@ -57,7 +46,7 @@ def _reported(log: Log, **settings: Any) -> list[dict[str, Any]]:
 
 
 def test_an_insert_has_the_members_of_the_page() -> None:
-    (reported,) = _reported(_log(("insert", None, BEFORE, ())))
+    (reported,) = _reported(_log(("insert", None, ROW, ())))
     source = reported["data"].pop("eventsource")
     assert reported["data"] == {"eventrow": {"old": {}, "current": TEXTS}}
     assert (source["db"], source["schema"], source["tbl"]) == ("shop", "dbo", "customers")
@@ -85,7 +74,7 @@ def test_an_insert_has_the_members_of_the_page() -> None:
     ],
 )
 def test_the_generations(generation: Any, segment: dict[str, Any], transaction: bool) -> None:
-    (reported,) = _reported(_log(("insert", None, BEFORE, ())), generation=generation, zone="Europe/Berlin")
+    (reported,) = _reported(_log(("insert", None, ROW, ())), generation=generation, zone="Europe/Berlin")
     assert {n: v for n, v in reported.items() if n.startswith(("segment", "final", "split"))} == segment
     shown = {
         "commitlsn": "0000002C:00000730:0011",
@@ -101,13 +90,13 @@ def test_the_generations(generation: Any, segment: dict[str, Any], transaction: 
 @pytest.mark.parametrize(("generation", "final"), [("captured", b""), ("2026", b"\0")])
 def test_avro_has_finalevent_before_committime(generation: Any, final: bytes) -> None:
     """By hand from the page's schema: an int 1 is 02, false is 00, a text of 24 bytes begins with 30."""
-    log = _log(("insert", None, BEFORE, ()))
+    log = _log(("insert", None, ROW, ()))
     (reported,) = ces_avro.messages(messages(log, generation=generation))
     assert b"0000002C:00000730:000C\x02" + final + b"\x302024-03-01T12:00:00.125Z" in (reported.value or b"")
 
 
 def test_old_values_leave_the_large_one_out() -> None:
-    (reported,) = _reported(_log(("update", BEFORE, BEFORE | {"name": "Bo"}, ("name",))))
+    (reported,) = _reported(_log(("update", ROW, ROW | {"name": "Bo"}, ("name",))))
     assert reported["data"]["eventrow"] == {
         "old": {n: t for n, t in TEXTS.items() if n != "notes"},
         "current": TEXTS | {"name": "Bo"},
@@ -115,7 +104,7 @@ def test_old_values_leave_the_large_one_out() -> None:
 
 
 def test_only_changed_columns_keep_their_index() -> None:
-    log = _log(("update", BEFORE, BEFORE | {"active": False}, ("active",)))
+    log = _log(("update", ROW, ROW | {"active": False}, ("active",)))
     (reported,) = _reported(log, all_columns=False, old_values=False)
     assert reported["data"]["eventrow"] == {"old": {}, "current": {"id": "7", "active": "0"}}
     assert [(c["name"], c["index"]) for c in reported["data"]["eventsource"]["cols"]] == [
@@ -125,7 +114,7 @@ def test_only_changed_columns_keep_their_index() -> None:
 
 
 def test_a_key_update_is_delete_and_insert_of_one_position() -> None:
-    gone, come = _reported(_log(("key_update", BEFORE, BEFORE | {"id": 8}, ("id",))))
+    gone, come = _reported(_log(("key_update", ROW, ROW | {"id": 8}, ("id",))))
     assert (gone["operation"], come["operation"]) == ("DEL", "INS")
     assert gone["logicalid"] == come["logicalid"]
     assert gone["id"] != come["id"]
@@ -144,7 +133,7 @@ def test_a_key_update_is_delete_and_insert_of_one_position() -> None:
     ],
 )
 def test_a_split_event_adds_up(generation: Any, segments: list[tuple[int, Any]]) -> None:
-    log = _log(("insert", None, BEFORE, ()))
+    log = _log(("insert", None, ROW, ()))
     whole = json.loads(next(messages(log, generation=generation)).value or b"")["data"]
     size = len(whole) // 3 + 1
     parts = [json.loads(m.value or b"") for m in messages(log, generation=generation, split_at=size)]

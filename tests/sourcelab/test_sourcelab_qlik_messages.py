@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,19 +15,8 @@ from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.messages import Message
 from sourcelab.qlik_messages_values import wire_value
 from sourcelab.tables import CUSTOMERS, PARTS, WIDE, Column, Table
+from tests.sourcelab.customer import NOON, ROW
 
-NOON = datetime(2024, 3, 1, 12, 0, 0, 125_000, tzinfo=UTC)
-ROW = {
-    "id": 7,
-    "name": "Ann",
-    "email": None,
-    "active": True,
-    "credit": Decimal("1.5000"),
-    "created_at": datetime(1970, 1, 1, 0, 0, 1),
-    "seen_at": datetime(1969, 12, 31, 23, 59, 59, 999_999),
-    "born": date(1970, 1, 2),
-    "notes": "long",
-}
 TEN = Table("dbo", "ten", tuple(Column(f"c{n}", "int", n) for n in range(1, 11)), ("c1",))
 
 

@@ -6,7 +6,7 @@ import base64
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,25 +16,13 @@ from sourcelab import debezium, sqlserver_cdc
 from sourcelab.debezium_schema import wire_value
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, WIDE, Column, Table
-
-NOON = datetime(2024, 3, 1, 12, 0, 0, 125_000, tzinfo=UTC)
-BEFORE = {
-    "id": 7,
-    "name": "Ann",
-    "email": None,
-    "active": True,
-    "credit": Decimal("1.5000"),
-    "created_at": datetime(1970, 1, 1, 0, 0, 1),
-    "seen_at": datetime(1969, 12, 31, 23, 59, 59, 999_999),
-    "born": date(1970, 1, 2),
-    "notes": "long",
-}
+from tests.sourcelab.customer import NOON, ROW
 
 
 def _change(
     operation: Any, after: dict | None, changed: tuple[str, ...] = (), table: Table = CUSTOMERS
 ) -> Change:
-    before = None if operation == "insert" else BEFORE
+    before = None if operation == "insert" else ROW
     return Change(table, operation, before, after, bytes.fromhex("00000027000007580003"), 4, changed, 1)
 
 
@@ -63,7 +51,7 @@ def _payloads(log: Log, **settings: Any) -> list[dict | None]:
     ],
 )
 def test_the_mask_of_an_update(table: Table, changed: tuple[str, ...], mask: str) -> None:
-    assert sqlserver_cdc.mask(_change("update", BEFORE, changed, table)).hex() == mask
+    assert sqlserver_cdc.mask(_change("update", ROW, changed, table)).hex() == mask
 
 
 @pytest.mark.parametrize(
@@ -71,14 +59,14 @@ def test_the_mask_of_an_update(table: Table, changed: tuple[str, ...], mask: str
 )
 @pytest.mark.parametrize("operation", ["insert", "delete", "key_update"])
 def test_inserts_and_deletes_set_every_bit(table: Table, mask: str, operation: str) -> None:
-    assert sqlserver_cdc.mask(_change(operation, BEFORE, (), table)).hex() == mask
+    assert sqlserver_cdc.mask(_change(operation, ROW, (), table)).hex() == mask
 
 
 @pytest.mark.parametrize(("serial", "notes"), [(1, None), (2, "long")])
 def test_an_update_is_two_rows_and_its_unchanged_large_value_is_in_the_second_by_turns(
     serial: int, notes: str | None
 ) -> None:
-    change = _change("update", BEFORE | {"name": "Bo"}, ("name",))
+    change = _change("update", ROW | {"name": "Bo"}, ("name",))
     log = _log(replace(change, serial=serial))
     (_, before), (_, after) = sqlserver_cdc.change_rows(log.transactions[0])
     assert (before[3], before[4].hex(), before[6], before[13], before[14]) == (3, "0002", "Ann", None, 4)
@@ -87,14 +75,14 @@ def test_an_update_is_two_rows_and_its_unchanged_large_value_is_in_the_second_by
 
 
 def test_a_changed_large_value_is_in_both_rows() -> None:
-    log = _log(_change("update", BEFORE | {"notes": None}, ("notes",)))
+    log = _log(_change("update", ROW | {"notes": None}, ("notes",)))
     assert [row[13] for _, row in sqlserver_cdc.change_rows(log.transactions[0])] == ["long", None]
     (payload,) = _payloads(log)
     assert (payload["before"]["notes"], payload["after"]["notes"]) == ("long", None)
 
 
 def test_a_key_update_is_delete_and_insert_of_one_position() -> None:
-    log = _log(_change("key_update", BEFORE | {"id": 8}, ("id",)))
+    log = _log(_change("key_update", ROW | {"id": 8}, ("id",)))
     (_, gone), (_, come) = sqlserver_cdc.change_rows(log.transactions[0])
     assert (gone[3], gone[5], come[3], come[5]) == (1, 7, 2, 8)
     assert gone[:3] == come[:3]
@@ -108,7 +96,7 @@ def test_a_key_update_is_delete_and_insert_of_one_position() -> None:
 
 
 def test_a_debezium_update() -> None:
-    (payload,) = _payloads(_log(_change("update", BEFORE | {"name": "Bo"}, ("name",))))
+    (payload,) = _payloads(_log(_change("update", ROW | {"name": "Bo"}, ("name",))))
     assert payload["before"] == {
         "id": 7,
         "name": "Ann",
@@ -225,7 +213,7 @@ def test_heartbeats_have_a_topic_of_their_own() -> None:
 
 
 def test_commit_times_are_in_the_servers_zone() -> None:
-    (row,) = sqlserver_cdc.time_rows(_log(_change("insert", BEFORE)), 0, 1, "Europe/Istanbul")
+    (row,) = sqlserver_cdc.time_rows(_log(_change("insert", ROW)), 0, 1, "Europe/Istanbul")
     assert row[2] == datetime(2024, 3, 1, 15, 0, 0, 125_000)
 
 
