@@ -51,8 +51,8 @@ class Component:
         return f"pkg:maven/{self.group}/{self.name}@{self.version}{of_machine}"
 
 
-def packages(lock: Path = PROJECT / "requirements.txt") -> list[Component]:
-    text = lock.read_text("utf-8")
+def packages() -> list[Component]:
+    text = (PROJECT / "requirements.txt").read_text("utf-8")
     places = list(_LOCKED.finditer(text))
     ends = [place.start() for place in places[1:]] + [len(text)]
     return [
@@ -71,10 +71,9 @@ def own_jars() -> list[Component]:
     ]
 
 
-def pyspark_jars(folder: Path | None = None) -> list[Component]:
+def pyspark_jars() -> list[Component]:
     """Returns the jars in pyspark's wheel, which are on Spark's class path beside ours."""
-    if folder is None:
-        (folder,) = (PROJECT / ".venv").glob("lib/python*/site-packages/pyspark/jars")
+    (folder,) = (PROJECT / ".venv").glob("lib/python*/site-packages/pyspark/jars")
     return [_described(jar) for jar in sorted(folder.glob("*.jar"))]
 
 

@@ -174,7 +174,7 @@ class _Rows:
 
 
 class Simulator:
-    def __init__(self, seed: int, start: datetime, make: MakeValue = other_value) -> None:
+    def __init__(self, seed: int, start: datetime, make: MakeValue) -> None:
         self._rng, self._make = Random(seed), make
         self._now = start.astimezone(UTC)
         # Near overflow in each part, so that even a short log carries over.

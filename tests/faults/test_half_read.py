@@ -32,12 +32,9 @@ class Killed(Exception):
     pass
 
 
-def half_done(
-    spark: SparkSession, feed: Feed, over: Window, writer: tuple[Any, str], dies: Callable[[str], bool]
-) -> None:
+def half_done(spark: SparkSession, feed: Feed, over: Window, dies: Callable[[str], bool]) -> None:
     """Ends extract when it is about to write a raw table for which `dies` is true."""
-    module, name = writer
-    usual: Callable[..., Any] = getattr(module, name)
+    usual = writes.replace_window
 
     def write(written: Any, table: str, *arguments: Any) -> Any:
         if dies(table):
@@ -45,7 +42,7 @@ def half_done(
         return usual(written, table, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, name, write)
+        patch.setattr(writes, "replace_window", write)
         with pytest.raises(Killed):
             extract.run(spark, feed, over)
 
@@ -81,7 +78,7 @@ def test_messages_of_which_none_is_in_raw(
     run(spark, feed, first)
     send(kafka, "half_read", messages(7)[1:])
     over = window(start=first.end)
-    half_done(spark, feed, over, (writes, "replace_window"), lambda _: True)
+    half_done(spark, feed, over, lambda _: True)
     is_stopped(spark, feed, over, r"half_read\[0\], why=asked for 6, received 0")
     run(spark, feed, over)
     assert len(stored_rows(lake_name(feed, TABLE, "_changes"))) == 7
@@ -98,7 +95,7 @@ def test_change_tables_of_which_one_is_in_raw(
     run(spark, feed, first)
     sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
     over = window(start=first.end)
-    half_done(spark, feed, over, (writes, "replace_window"), lambda table: "customers" in table)
+    half_done(spark, feed, over, lambda table: "customers" in table)
     is_stopped(spark, feed, over, "dbo_customers, why=asked for ")
     run(spark, feed, over)
     published = {row["id"] for row in stored_rows(lake_name(feed, CUSTOMERS.full_name))}

@@ -60,12 +60,12 @@ class Attached:
         settings: Settings,
         remote: str,
         connection: dict[str, Any],
-        variables: Mapping[str, str] | None = None,
+        variables: Mapping[str, str],
     ) -> None:
         """`variables`: additional variables of the process's environment."""
         environment = {
             **os.environ,
-            **(variables or {}),
+            **variables,
             "SPARK_REMOTE": remote,
             "CHANGELEDGER_HOME": str(settings.home),
             "CHANGELEDGER_FEEDS": str(settings.feeds),

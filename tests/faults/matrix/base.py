@@ -100,9 +100,9 @@ def effects_in(file: Path) -> Known:
     }
 
 
-def dumped(lab: Lab, place: Place, logs: Path, to: Path, feed: str = FEED) -> dict[str, Any]:
+def dumped(lab: Lab, place: Place, logs: Path, to: Path) -> dict[str, Any]:
     """Returns all rows of the feed's tables."""
-    job = lab.jobs.start(place, logs, [dump.__file__, str(to), feed])
+    job = lab.jobs.start(place, logs, [dump.__file__, str(to), FEED])
     if job.wait() != 0:
         raise RuntimeError(f"the tables cannot be read: {job.printed[-3000:]}")
     tables: dict[str, Any] = json.loads(to.read_text())

@@ -44,15 +44,15 @@ class Job:
         assert self.code is not None
         return self.code
 
-    def await_meeting(self, seconds: float = PATIENCE_SECONDS) -> bool:
+    def await_meeting(self) -> bool:
         """Returns True once the job reaches its `meet` or `stop`, and False if it ends before."""
-        for _ in range(int(seconds * 20)):
+        for _ in range(int(PATIENCE_SECONDS * 20)):
             if self.code is not None:
                 return False
             if self.effects.with_suffix(".here").exists() or self._is_stopped():
                 return True
             time.sleep(0.05)
-        raise Hangs(f"{self.name} has not come to its fault after {seconds:.0f} s")
+        raise Hangs(f"{self.name} has not come to its fault after {PATIENCE_SECONDS:.0f} s")
 
     def go_on(self) -> None:
         self.effects.with_suffix(".go").touch()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -63,10 +62,10 @@ class Stores(NamedTuple):
     def accept(self) -> None:
         self._allow("true")
 
-    def restart(self, seconds: float = 2.0) -> None:
-        """Refuses connections at once, and accepts them again after a while."""
+    def restart(self) -> None:
+        """Refuses connections at once, and accepts them again after two seconds."""
         self.refuse()
-        threading.Thread(target=lambda: (time.sleep(seconds), self.accept())).start()
+        threading.Timer(2.0, self.accept).start()
 
     def expect_lease(self, seconds: float) -> None:
         """Like `State.expect_lease`."""
