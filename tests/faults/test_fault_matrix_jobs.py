@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from changeledger.config.settings import PROJECT
 from tests.faults.matrix.effects import Fault
-from tests.faults.matrix.job import ALWAYS
 from tests.faults.matrix.jobs import Job, Jobs, Place
 
 # Three transactions that write, and one that only reads.
@@ -28,13 +26,6 @@ for feed in ("one", "two", "three"):
 print("done", flush=True)
 """
 _LABELS = ["insert leases"] * 3
-
-
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ALWAYS)
-    yield jobs
-    jobs.close()
 
 
 class Bench:

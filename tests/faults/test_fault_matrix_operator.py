@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from changeledger.config.settings import PROJECT
-from tests.faults.matrix.job import ALWAYS
 from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.lab import State
 from tests.faults.matrix.operator import Defect, Operator, Stopped
@@ -29,13 +27,6 @@ print(said)
 sys.exit(code)
 """
 _ALL = ["extract", "normalize", "reconcile", "audit", "publish"]
-
-
-@pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ALWAYS)
-    yield jobs
-    jobs.close()
 
 
 @pytest.fixture(autouse=True)
