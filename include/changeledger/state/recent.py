@@ -44,8 +44,8 @@ def recent_rows(place: Place, most: int = MOST) -> list[RecentRow]:
                 # A truncate has no key.
                 if change["key"] is not None:
                     key, lsn = key_texts(change["key"]), change["commit_lsn"]
-                    others = (change[name] for name in ("operation", "committed_at", "change_id"))
-                    row = RecentRow(key, *others, None if lsn is None else lsn.hex().upper())
+                    operation, at, change_id = (change[n] for n in ("operation", "committed_at", "change_id"))
+                    row = RecentRow(key, operation, at, change_id, None if lsn is None else lsn.hex().upper())
                     rows.setdefault(tuple(key.values()), row)
             if len(rows) >= most:
                 return list(rows.values())[:most]

@@ -195,11 +195,9 @@ class ChangeTables:
         # Tables in several schemas may have the same name.
         schema, name = rows[0]["table_schema"], rows[0]["table_name"]
         instance = f"{schema}.{name}"
-        self._stored[instance] = _StoredTable(
-            named_table(schema, name, *(row["column_name"] for row in rows)),
-            headers,
-            str(timestamps[0]).lower() if timestamps else "",
-        )
+        table = named_table(schema, name, *(row["column_name"] for row in rows))
+        kind = str(timestamps[0]).lower() if timestamps else ""
+        self._stored[instance] = _StoredTable(table, headers, kind)
         return ChangeTable(config.table, instance, writer_schema_of(config, own_names, rows).checked())
 
     def _require_none_below(self, of_table: ChangeTable, read: str, window: Window) -> None:
