@@ -187,7 +187,7 @@ def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
 @pytest.mark.parametrize("dialect", ["debezium", "sqlserver_cdc"])
 @pytest.mark.usefixtures("project")
 def test_a_source_that_does_not_answer(
-    dialect: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    dialect: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("changeledger.kafka.topics._REFUSED_SECONDS", 1.5)
     port, secret = free_port(), "not to be shown"
@@ -195,7 +195,7 @@ def test_a_source_that_does_not_answer(
     connect(monkeypatch, "shop_kafka", {"conn_type": "kafka", "extra": servers})
     place = {"host": "127.0.0.1", "port": port, "schema": "shop", "login": "a", "password": secret}
     connect(monkeypatch, "shop_sqlserver", {"conn_type": "postgres", **place})
-    ended = called(capsys, "check", FEEDS[dialect], "--json")
+    ended = called(capfd, "check", FEEDS[dialect], "--json")
     last = [json.loads(line) for line in ended.stdout.splitlines()][-1]
     assert (last["check"], last["result"], last["retryable"]) == ("connection", FAILED, True)
     assert "check that" in last["remedy"]

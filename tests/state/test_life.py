@@ -304,6 +304,15 @@ def test_a_hash_does_not_disagree_with_what_another_feed_publishes_plain(control
     ]
 
 
+def test_columns_that_only_another_feed_has_follow_in_its_order(control: ControlStore) -> None:
+    more = (Column(name=name, type="int", ordinal=at) for at, name in ((4, "Zip"), (5, "area")))
+    wider = CUSTOMERS.model_copy(update={"columns": (*CUSTOMERS.columns, *more)})
+    publish(control, FEED)
+    publish(control, "shop_ces", [row(1, "insert", 1, after={"id": 1, "Zip": 7})], contract=wider)
+    seen = beside(control, customer_of(control), ["shop_ces"])
+    assert [column.column for column in seen.columns] == [*CUSTOMERS.names, "Zip", "area"]
+
+
 def test_a_real_is_shown_by_its_fewest_digits() -> None:
     """As SQL Server prints it. A float keeps all of its digits, although it may once have been a real."""
     kinds = (("r", "real"), ("f", "float"))

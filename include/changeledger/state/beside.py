@@ -80,12 +80,12 @@ def beside(
             problems[feed] = error.message
     states = {feed: row_life.at(moment) for feed, row_life in lives.items()}
     behind = _behind(control, states)
-    names = reference.place.contract.names
-    known = (c for row_life in lives.values() for c in reversed(row_life.place.contract.columns))
-    more = {column.name.lower(): column.name for column in known}
-    for name in names:
-        del more[name.lower()]
-    columns = [_column(lives, states, behind, name) for name in (*names, *more.values())]
+    # The reference comes first, so its columns keep their order and names.
+    names: dict[str, str] = {}
+    for row_life in lives.values():
+        for name in row_life.place.contract.names:
+            names.setdefault(name.lower(), name)
+    columns = [_column(lives, states, behind, name) for name in names.values()]
     return Beside(lives, states, columns, problems, behind)
 
 

@@ -78,5 +78,6 @@ def _lines(path: Path | None) -> list[bytes]:
     try:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", "name a file of JSON lines") from error
+        name = path or "standard input"
+        raise ConfigError(f"{name} cannot be read: {error.strerror}", "name a file of JSON lines") from error
     return [line for line in data.split(b"\n") if line.strip()]
