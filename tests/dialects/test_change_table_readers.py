@@ -60,8 +60,8 @@ def sql(query: Select[Any], dialect: Any) -> str:
 
 
 def feed(dialect: str, **members: Any) -> Feed:
-    reported = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", **members}
-    return Feed.model_validate(reported)
+    usual = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "source": {}}
+    return Feed.model_validate({**usual, **members})
 
 
 def hour(at: int) -> Window:

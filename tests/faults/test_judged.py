@@ -19,6 +19,7 @@ from changeledger.lake.refs import release_tag
 from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.stages.common import branches
 from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.state.quarantine import Chosen
 from sourcelab import sqlserver_cdc
@@ -304,17 +305,17 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
     over = window()
     run(released, feed, over, (extract, normalize))
     woken: list[BaseException] = []
-    build = reconcile._Tables.build
+    begin = branches.begin
 
     def sleeps(*arguments: Any) -> Any:
         """Stops reconcile of the first process in the middle; meanwhile the retry does everything."""
-        monkeypatch.setattr(reconcile._Tables, "build", build)
+        monkeypatch.setattr(branches, "begin", begin)
         with monkeypatch.context() as patch:
             patch.setattr(base, "_PROCESS", "the retry")
             run(released, feed, over, (normalize, reconcile, audit))
-        return build(*arguments)
+        return begin(*arguments)
 
-    monkeypatch.setattr(reconcile._Tables, "build", sleeps)
+    monkeypatch.setattr(branches, "begin", sleeps)
     try:
         reconcile.run(released, feed, over)
     except LeaseLost as error:
