@@ -168,11 +168,13 @@ class Postgres(Service):
     # "Fast" shutdown: SIGTERM would wait until the last client has disconnected.
     farewell = signal.SIGINT
 
-    def __init__(self, home: Path, wal_level: str = "replica", tls: Tls | None = None) -> None:
+    def __init__(
+        self, home: Path, wal_level: str = "replica", database: str = "shop", tls: Tls | None = None
+    ) -> None:
         super().__init__(home)
         self.wal_level = wal_level
         self.tls = tls
-        self.database = "shop"
+        self.database = database
         self.user = "changeledger"
         self.password = secrets.token_urlsafe(18)
         self.port = 0
