@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, named, no_columns, no_value_of
+from changeledger.dialects.messages.problems import Problem, named, of_columns
 from changeledger.dialects.plan import TablePlan
 from changeledger.kernels import changes, clocks, images, lsn
 from changeledger.kernels.arrow import Bools, numbers, valid
@@ -100,7 +99,7 @@ def _read(events: Sequence[Event], plan: TablePlan) -> Read:
 
 def _problems(read: Read, plan: TablePlan) -> Iterator[tuple[int, Problem]]:
     """Yields the problems of events, with the events' numbers. The first problem of an event counts."""
-    events, writer_schema = read.events, plan.writer_schema
+    events = read.events
     for number in np.flatnonzero(~(read.place.commit_lsn.known & valid(read.place.ordinal))).tolist():
         parts = {name: getattr(events[number], name) for name in ("logicalid", "commitlsn", "sequencenumber")}
         reason = "no_position" if set(parts.values()) == {None} else "malformed_position"
@@ -108,13 +107,8 @@ def _problems(read: Read, plan: TablePlan) -> Iterator[tuple[int, Problem]]:
     for number in np.flatnonzero(~valid(read.time.committed_at)).tolist():
         times = named("time", events[number].time), named("committime", events[number].committime)
         yield number, Problem("malformed_time", ", ".join(times))
-    for number, event in enumerate(events):
-        if event.unknown:
-            yield number, no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for unfit in (read.before.unfit, read.after.unfit):
-        for number in np.flatnonzero(unfit.any(axis=1)).tolist():
-            bad = compress(writer_schema.columns, unfit[number])
-            yield number, Problem("value_does_not_fit", no_value_of(bad))
+    unfit = (read.before.unfit, read.after.unfit)
+    yield from of_columns([event.unknown for event in events], unfit, plan.writer_schema)
     for cells in read.key:
         for number in np.flatnonzero(~valid(cells)).tolist():
             yield number, Problem("null_key", "a column of the key is NULL or missing")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+
+import numpy as np
 
 from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.kernels.arrow import Bools
 from changeledger.model import change
 from changeledger.model.column_names import folded, shown
-from changeledger.model.contract import Column
+from changeledger.model.contract import Column, Contract
 
 LONGEST_DETAIL = 500
 LONE_SURROGATE = ("lone_surrogate", "an escape \\ud8.. to \\udf.. is half of a surrogate pair")
@@ -48,13 +52,21 @@ def incomplete(image: str, columns: Iterable[str], says: str) -> Problem:
     return Problem("incomplete_image", f"{image} lacks {shown(columns)}, which {says}")
 
 
-def misfits(columns: Sequence[Column], unfit: Iterable[bool]) -> Problem | None:
-    """Returns the problem of an image with values that do not fit, or None if all fit.
+def of_columns(
+    unknown: Iterable[Sequence[str]], unfit: Iterable[Bools], columns: Contract
+) -> Iterator[tuple[int, Problem]]:
+    """Yields the problems of events with unknown columns, then of those with values that do not fit.
 
-    `unfit`: for each column, whether its value does not fit.
+    `unknown`: each event's members that are no columns. `unfit`: for each image, a row per event that says
+    whether the value of each column does not fit.
     """
-    bad = [column for column, is_bad in zip(columns, unfit, strict=True) if is_bad]
-    return Problem("value_does_not_fit", no_value_of(bad)) if bad else None
+    for number, members in enumerate(unknown):
+        if members:
+            yield number, no_columns(columns.table, members, columns.names)
+    for of_image in unfit:
+        for number in np.flatnonzero(of_image.any(axis=1)).tolist():
+            bad = compress(columns.columns, of_image[number])
+            yield number, Problem("value_does_not_fit", no_value_of(bad))
 
 
 def no_value_of(columns: Iterable[Column]) -> str:

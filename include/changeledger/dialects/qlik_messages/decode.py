@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 from changeledger.dialects.messages import foreign, message_rows, one_by_one
 from changeledger.dialects.messages.json_numbers import INEXACT
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, no_columns, no_value_of
+from changeledger.dialects.messages.problems import Problem, of_columns
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.qlik_messages import avro, incomplete, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
@@ -101,16 +100,10 @@ def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read
 def _problems(read: Read, plan: TablePlan) -> Iterator[tuple[int, Problem]]:
     """Yields the problems of events, with the events' numbers. The first problem of an event counts."""
     yield from _problems_of_place(read)
-    writer_schema = plan.writer_schema
     for number in np.flatnonzero(read.before.inexact | read.after.inexact).tolist():
         yield number, Problem("inexact_number", INEXACT)
-    for number, event in enumerate(read.events):
-        if event.unknown:
-            yield number, no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for unfit in (read.before.unfit, read.after.unfit):
-        for number in np.flatnonzero(unfit.any(axis=1)).tolist():
-            bad = compress(writer_schema.columns, unfit[number])
-            yield number, Problem("value_does_not_fit", no_value_of(bad))
+    unfit = (read.before.unfit, read.after.unfit)
+    yield from of_columns([event.unknown for event in read.events], unfit, plan.writer_schema)
     for cells in read.key:
         for number in np.flatnonzero(~valid(cells)).tolist():
             yield number, Problem("null_key", "a column of the key is NULL")
