@@ -25,7 +25,7 @@ class ReleaseFigures(NamedTuple):
 
     `dispositions`: (disposition, reason, records) of records that became no change.
     `tolerated`: (table, rule, violations, reason).
-    `in_quarantine`: records in quarantine as of the release; None for a release from before 0.2.0.
+    `in_quarantine`: records in quarantine as of the release.
     """
 
     id: int
@@ -39,7 +39,7 @@ class ReleaseFigures(NamedTuple):
     records: int | None
     dispositions: Sequence[Sequence[Any]] | None
     tolerated: Sequence[Sequence[Any]] | None
-    in_quarantine: int | None
+    in_quarantine: int
 
 
 class FailedRule(NamedTuple):

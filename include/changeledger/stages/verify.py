@@ -32,7 +32,7 @@ from changeledger.stages.common.publishing import require_names
 from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
-from changeledger.stages.verification.snapshot import NAMES_UNFIT, is_sent, take
+from changeledger.stages.verification.snapshot import is_sent, take
 from changeledger.stages.verification.tables import Proof, concluded, published_rows
 from changeledger.verify import drift, verdicts
 from changeledger.verify.fence import Fence
@@ -142,15 +142,11 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
 
 
 def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
-    """Returns the last snapshot, or None if the source has to be read again.
-
-    That is the case if the snapshot is older than `snapshot_ttl`, or was written by an earlier version,
-    which did not record the values that do not fit their columns' types.
-    """
+    """Returns the last snapshot, or None if there is none or it is older than `snapshot_ttl`."""
     snapshot = control.proofs.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
-    return snapshot if all(table.get(NAMES_UNFIT) for table in snapshot.tables.values()) else None
+    return snapshot
 
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:

@@ -267,7 +267,7 @@ def _quarantined(rows: FeedRows, windows: Sequence[WindowState]) -> int:
         after = release.in_quarantine
         is_shown = is_shown or release.window_id in shown
         if is_shown:
-            more = _brought(release) if before is None or after is None else after - before
+            more = _brought(release) if before is None else after - before
             count = max(0, count + more)
         before = after
     return count

@@ -68,8 +68,7 @@ class SnapshotRow(ControlTable):
     # The highest LSN that the source had captured at `since` and `until`, 20 hex digits; NULL if it has none.
     since_lsn: Mapped[str | None]
     until_lsn: Mapped[str | None]
-    # By lower-case table name: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract,
-    # "names_unfit": whether rows name their values that do not fit their columns' types}.
+    # By lower-case table name: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract}.
     tables: Mapped[dict[str, Any]] = mapped_column(JSON)
     at: Mapped[datetime]
 

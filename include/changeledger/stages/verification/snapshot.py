@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -25,9 +25,6 @@ from changeledger.model.table_names import snapshot_table
 from changeledger.spark.rows import Workers
 from changeledger.stages.common.context import log
 from changeledger.verify import snapshot_sql as sql
-
-# Set if the snapshot's rows record which values do not fit their columns' types.
-NAMES_UNFIT: Final = "names_unfit"
 
 
 class _Moment(NamedTuple):
@@ -115,8 +112,7 @@ class _SnapshotReader(NamedTuple):
             upkeep.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
         columns = contract.model_dump(mode="json")
-        stored = {"name": kept, "snapshot": snapshot, "contract": columns, NAMES_UNFIT: True}
-        return contract.table.lower(), stored
+        return contract.table.lower(), {"name": kept, "snapshot": snapshot, "contract": columns}
 
     def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
         rows = self.source.partition_rows
