@@ -16,7 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, ErasureRow
 from changeledger.model.window import Request, SourceRead, Window
 from changeledger.spark.rows import Workers
-from changeledger.stages.maintain import is_over, waited_for
+from changeledger.stages.maintain import is_finished, waited_for
 from tests.released import release
 
 FEED = Feed.model_validate(
@@ -74,9 +74,9 @@ def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: Contro
     """A window that is not over keeps raw rows, pages and verdicts, however old it is."""
     built(control, 1)
     (failed,) = control.windows.all_open(FEED.feed)
-    assert not is_over(failed, None)
-    assert not is_over(failed, NOON + HOUR)
-    assert is_over(failed, NOON + 2 * HOUR)
+    assert not is_finished(failed, None)
+    assert not is_finished(failed, NOON + HOUR)
+    assert is_finished(failed, NOON + 2 * HOUR)
 
 
 def test_what_is_forgotten_of_windows(control: ControlStore) -> None:

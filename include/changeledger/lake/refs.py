@@ -12,6 +12,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyiceberg.types import StructType
 
 from changeledger.lake import catalog
+from changeledger.lake.parallel import parallel_map
 
 MAIN = "main"
 _RELEASE = "release_"
@@ -50,15 +51,14 @@ def head(table: Table, ref: str = MAIN) -> int | None:
     return None if named is None else named.snapshot_id
 
 
-def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dict[str, list[str]]:
-    """Returns the branches (except main) or tags with this prefix, for each table that has some."""
-    loaded = {table: catalog.load(table) for table in tables}
-    by_table = {table: names_in(iceberg_table, kind, prefix) for table, iceberg_table in loaded.items()}
+def names(tables: Iterable[str], kind: SnapshotRefType) -> dict[str, list[str]]:
+    """Returns the branches (except main) or tags, for each table that has some."""
+    by_table = {table: names_in(catalog.load(table), kind) for table in tables}
     return {table: ref_names for table, ref_names in by_table.items() if ref_names}
 
 
-def names_in(table: Table, kind: SnapshotRefType, prefix: str) -> list[str]:
-    """Like `names`, for a loaded table."""
+def names_in(table: Table, kind: SnapshotRefType, prefix: str = "") -> list[str]:
+    """Returns the branches (except main) or tags of a table with this prefix."""
     return [
         name
         for name, ref in table.metadata.refs.items()
@@ -195,6 +195,13 @@ def drop(table: str, refs: Iterable[str]) -> None:
     """Drops those of the branches and tags that exist."""
 
     _commit(table, lambda iceberg_table: _without(iceberg_table, refs))
+
+
+def drop_named(tables: Iterable[str], kind: SnapshotRefType, is_gone: Callable[[str], bool]) -> int:
+    """Drops the branches (except main) or tags of these names. Returns how many different names it drops."""
+    named = {table: [*filter(is_gone, ref_names)] for table, ref_names in names(tables, kind).items()}
+    parallel_map(lambda table_refs: drop(*table_refs), named.items())
+    return len({name for ref_names in named.values() for name in ref_names})
 
 
 def _without(

@@ -84,11 +84,11 @@ def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
         window
         for window in control.windows.all_open(feed.feed)
         if window.opened_at >= oldest
-        and (control.windows.stands_on_main(window) or not is_over(window, reached))
+        and (control.windows.stands_on_main(window) or not is_finished(window, reached))
     ]
 
 
-def is_over(window: WindowRow, reached: datetime | None) -> bool:
+def is_finished(window: WindowRow, reached: datetime | None) -> bool:
     """Returns whether the feed needs nothing more of the window.
 
     That is so if it is done, its time is released, or it reads again, which brings no new records.
@@ -104,13 +104,8 @@ def _drop_branches(
     ids = {window.window_id for window in waiting}
     over = [w.window_id for w in control.windows.all_open(feed.feed) if w.window_id not in ids]
     control.upkeep.forget_built(feed.feed, over)
-    needed = control.upkeep.branches_of(feed.feed, ids)
-    drop = {
-        table: [name for name in names if name not in needed]
-        for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
-    }
-    parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
-    count = len({name for names in drop.values() for name in names})
+    needed, prefix = control.upkeep.branches_of(feed.feed, ids), branch_of("")
+    count = refs.drop_named(tables, refs.BRANCH, lambda name: name.startswith(prefix) and name not in needed)
     log.info("%s: %d branches of runs removed, %d still needed", feed.feed, count, len(needed))
 
 
@@ -125,16 +120,11 @@ def _drop_tags(
     kept = control.resets.replaced_releases(feed.feed)
     old = [row.id for row in control.releases.before(feed.feed, oldest) if row.id not in kept]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
-    drop = {
-        table: [name for name in tags if name in names]
-        for table, tags in refs.names(tables, refs.TAG).items()
-    }
     pointer = feed.lake.releases
     if old and pointer in tables:
         stay = f" AND release NOT IN ({', '.join(map(str, sorted(kept)))})" if kept else ""
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}{stay}")
-    parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
-    return len({name for tags in drop.values() for name in tags})
+    return refs.drop_named(tables, refs.TAG, names.__contains__)
 
 
 def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Settings) -> None:
@@ -149,7 +139,7 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
 
     def before(age: timedelta) -> list[str]:
         windows = control.upkeep.windows_before(feed.feed, now - age)
-        return [w.window_id for w in windows if w.window_id not in waiting and is_over(w, reached)]
+        return [w.window_id for w in windows if w.window_id not in waiting and is_finished(w, reached)]
 
     runs = trim_raw(spark, feed, before(feed.raw_retention))
     old = before(feed.docs_retention)

@@ -14,6 +14,7 @@ from changeledger.model.source_state import SourceState
 from changeledger.state import lake_counts
 from changeledger.state.quarantine import Group
 from changeledger.state.quarantine import summary as quarantined
+from changeledger.state.windows import is_over
 from changeledger.verify.verdicts import summary
 
 
@@ -118,20 +119,12 @@ def _failed_audits(
     release: ReleaseRow | None,
     reached: datetime | None,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Returns the failed audits of windows that were opened before the last one.
-
-    A window begins where the last release ended, so a later released window contains the records of an
-    earlier one. The next release takes what a replay has listed.
-    """
-    failed_audits = []
+    """Returns the failed audits of windows that were opened before the last one and are not over."""
+    failed_audits, released_at = [], None if release is None else release.created_at
     for window in control.windows.all_open(feed.feed):
         if last is not None and window.window_id == last.window_id:
             continue
-        if window.request.reads_again:
-            is_over = release is not None and release.created_at > window.opened_at
-        else:
-            is_over = reached is not None and window.end <= reached
-        if is_over:
+        if is_over(window, reached, released_at):
             continue
         audits = control.audits.of_window(window.feed, window.window_id)
         if rules := tuple(audit.summary for audit in audits if audit.detail["stops"]):

@@ -100,8 +100,6 @@ def _state(  # noqa: PLR0913, PLR0917 - what is known of one
 ) -> WindowState:
     request = window.request
     outcomes = None if release is None else outcomes_of(release)
-    over_at = newest if request.reads_again else reached
-    begun = window.opened_at if request.reads_again else window.end
     return WindowState(
         window.window_id,
         window.start,
@@ -117,8 +115,21 @@ def _state(  # noqa: PLR0913, PLR0917 - what is known of one
         None if release is None else release.records,
         outcomes,
         stopping,
-        over_at is not None and begun <= over_at,
+        is_over(window, reached, newest),
     )
+
+
+def is_over(window: WindowRow, reached: datetime | None, newest: datetime | None) -> bool:
+    """Returns whether a later run has released the window's records.
+
+    A window begins where the last release ended, so a later released window contains the records of an
+    earlier one. The next release takes what a replay has listed.
+
+    `reached`: the latest end of a released window. `newest`: when the last release was committed.
+    """
+    over_at = newest if window.request.reads_again else reached
+    begun = window.opened_at if window.request.reads_again else window.end
+    return over_at is not None and begun <= over_at
 
 
 def _outcome(window: WindowRow, stopping: Sequence[FailedRule], rows: FeedRows) -> str:

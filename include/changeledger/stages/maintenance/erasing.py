@@ -233,18 +233,15 @@ class Erasing:
         self.control.upkeep.move_release(newest, {**newest.tables, **mains}, self.key.contract.table, counts)
         # A table that the feed no longer lists has only tags of older releases.
         tables = [table for table in {*newest.tables, *written} if catalog.exists(table)]
-        drop = {
-            table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
-            for table, names in refs.names(tables, refs.TAG).items()
-        }
-        parallel_map(lambda table_refs: refs.drop(*table_refs), drop.items())
+        refs.drop_named(
+            tables, refs.TAG, lambda name: name.startswith(("release_", "displaced_")) and name != tag
+        )
         if catalog.exists(self.feed.lake.releases):
             upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 
     def _purge(self, tables: Sequence[str]) -> None:
         """Drops branches and snapshots of these tables, so that no file has the rows any more."""
-        for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
-            refs.drop(table, names)
+        refs.drop_named(tables, refs.BRANCH, lambda name: name.startswith(branch_of("")))
         self._forget_unpublished()
         parallel_map(lambda table: upkeep.expire(self.spark, table, upkeep.END_OF_TIME), tables)
         read = self._read_of_source()
