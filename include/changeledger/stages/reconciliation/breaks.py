@@ -7,18 +7,22 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from changeledger.kernels.display import keys_as_json
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Rows, count, together
-from changeledger.lake import catalog, iceberg, new_tables, writes
-from changeledger.model.change import literal
+from changeledger.kernels.touched import Among, Touched
+from changeledger.lake import catalog, iceberg, new_tables, scans, writes
 from changeledger.model.contract import Contract
 from changeledger.reconcile import image_chain
 from changeledger.reconcile.image_chain import first_found
 from changeledger.stages.common.context import StageContext
 
-_LATE = pa.schema([("table", pa.string()), ("key", pa.string()), ("since", pa.binary())])
+# Columns that tell a break from others, with Spark's types, and those by which it is known again.
+_PLACE = {"table": "string", "key": "string", "change_id": "string"}
+_KNOWN = pa.schema(
+    [*((name, pa.string()) for name in _PLACE), ("sort_key", pa.binary()), ("window_id", pa.string())]
+)
 
 
 class Rebuilt(NamedTuple):
@@ -53,30 +57,44 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
             return
         new_tables.create(ctx.lake.image_chain_breaks, image_chain.BREAKS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+    gone: list[writes.Keys] = []
     if ctx.starts_over:
         iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     elif is_known and rebuilt:
-        rebuilt = _in_place(ctx, tables)
+        known = _known(ctx, tables)
+        rebuilt = _with_first_runs(tables, known)
+        places = known.select([*_PLACE])
+        gone = [writes.Keys(ctx.workers.given(places), [*_PLACE.items()], places)]
     if continued or rebuilt:
         rows = together([*continued, *rebuilt])
-        writes.append(rows, ctx.lake.image_chain_breaks, ctx.branch)
+        change = writes.TableChange(ctx.lake.image_chain_breaks, ctx.branch, rows, gone)
+        writes.apply(ctx.workers, [change])
 
 
-def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
-    """Returns the breaks of rebuilt histories, and deletes earlier breaks of these histories from the branch.
+def _known(ctx: StageContext, tables: Sequence[Breaks]) -> pa.Table:
+    """Returns the published breaks of the histories that were rebuilt, in the columns `_KNOWN`.
 
     Handles all tables at once: late changes often come to many tables together, such as after a reset.
     """
-    late = ctx.workers.given(_late_keys(tables)).frame
-    published = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks).alias("t")
-    same = "t.`table` = s.`table` AND t.key = s.key AND t.sort_key >= s.since"
-    known = published.join(F.broadcast(late.alias("s")), F.expr(same), "left_semi")
+    late = _since(tables)
+    histories = zip(*late, strict=True)
+    keys = pa.RecordBatch.from_arrays([*map(pa.array, histories)], ["table", "key"])
+    touched = Touched.of_keys(keys)
+    among = Among(by("table", "key"), touched.hashes)
+    breaks, near = ctx.lake.image_chain_breaks, scans.are_near(touched)
+    known = scans.scanned(ctx.workers, breaks, near, _KNOWN, among=among).collected()
+    is_late = [
+        (row["table"], row["key"]) in late and row["sort_key"] >= late[row["table"], row["key"]]
+        for row in known.to_pylist()
+    ]
+    return known.filter(pa.array(is_late, pa.bool_()))
+
+
+def _with_first_runs(tables: Sequence[Breaks], known: pa.Table) -> list[Rows]:
+    """Returns the breaks of rebuilt histories. Those that are `known` keep the run that found them."""
     runs: dict[str, dict[tuple[str, str], str]] = {}
-    for row in known.select("table", "key", "change_id", "window_id").collect():
+    for row in known.to_pylist():
         runs.setdefault(row["table"], {})[row["key"], row["change_id"]] = row["window_id"]
-    if runs:
-        near = ", ".join(map(literal, sorted(runs)))
-        iceberg.delete(late, ctx.lake.image_chain_breaks, ctx.branch, f"{same} AND t.`table` IN ({near})")
     return [
         again.breaks.through(partial(first_found, runs.get(of_table.contract.table, {})), image_chain.BREAKS)
         for of_table in tables
@@ -84,21 +102,17 @@ def _in_place(ctx: StageContext, tables: Sequence[Breaks]) -> list[Rows]:
     ]
 
 
-def _late_keys(tables: Sequence[Breaks]) -> pa.Table:
-    """Returns each key whose history was rebuilt, and since which sort key (b"" for all of it).
+def _since(tables: Sequence[Breaks]) -> dict[tuple[str, str], bytes]:
+    """Returns by table and key since which sort key the key's history was rebuilt (b"" for all of it).
 
     A key that was rebuilt twice counts with all of its history.
     """
-    since = {
+    return {
         (of_table.contract.table, key): again.since or b""
         for of_table in tables
         for again in of_table.rebuilt
         for key in _as_json(of_table.contract, again)
     }
-    columns = [*zip(*since, strict=True), since.values()]
-    return pa.table(
-        [pa.array([*cells], kind) for cells, kind in zip(columns, _LATE.types, strict=True)], _LATE
-    )
 
 
 def _as_json(contract: Contract, rebuilt: Rebuilt) -> list[str]:
