@@ -9,10 +9,12 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
 from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
+from changeledger.lake import catalog
 from changeledger.model.errors import SourceUnavailable
 from changeledger.stages import extract, normalize
 from changeledger.state.quarantine import Chosen
@@ -114,6 +116,7 @@ def test_debezium_whatever_befalls_the_registry(
     with registry:
         connect(monkeypatch, in_avro, kafka, registry.url)
         run(spark, in_avro, later)
+        require_whole_files(in_avro)
         kept = quarantine.records(in_avro, Chosen(), "reason")
         assert [row["reason"] for row in kept] == ["unknown_schema"]
 
@@ -124,6 +127,15 @@ def test_debezium_whatever_befalls_the_registry(
     assert published(spark, in_avro, *TABLES) == published(spark, in_json, *TABLES)
     moved = spark.table(lake_name(in_avro, TABLES[0], "_changes")).where("paired_change_id IS NOT NULL")
     assert not moved.isEmpty()
+
+
+def require_whole_files(feed: Feed) -> None:
+    """Asserts that a half that was joined is in no file any more, and that another commit only adds rows."""
+    ledgers = [catalog.load(lake_name(feed, name, "_changes")) for name in TABLES]
+    commits = [[s.summary for s in ledger.snapshots() if s.summary is not None] for ledger in ledgers]
+    assert {commit["total-delete-files"] for ledger in commits for commit in ledger} == {"0"}
+    assert {ledger[-1].operation for ledger in commits} == {Operation.APPEND}
+    assert any(commit.operation == Operation.OVERWRITE for ledger in commits for commit in ledger)
 
 
 def in_two_windows(

@@ -56,6 +56,7 @@ FILES: Final = pa.schema(
         ("split_offsets", pa.list_(pa.int64())),
     ]
 )
+NO_FILES: Final = FILES.empty_table()
 # Partitions by whether a column is NULL: all values share the single bucket, and NULL is in none.
 OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
 # Attempts at a commit that conflicts with others.

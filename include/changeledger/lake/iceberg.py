@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from changeledger.lake import catalog, refs
 from changeledger.lake.known_manifests import MOST_TABLES
-from changeledger.model.change import literal, quoted
+from changeledger.model.change import quoted
 from changeledger.model.sql_type import holds
 
 Columns = Sequence[tuple[str, str]]
@@ -172,16 +172,6 @@ def replace_partition(rows: DataFrame, table: str, column: str, *values: str | i
 def replace(rows: DataFrame, table: str, branch: str) -> None:
     """Overwrites all rows of the branch."""
     rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))
-
-
-def delete_changes(changes: DataFrame, table: str, branch: str, windows: Iterable[str]) -> None:
-    """Deletes ledger rows from the branch by `change_id`, `source_position`, `operation` and `window_id`.
-
-    `windows`: the window ids of all these rows. As literals, they let Spark skip files of other windows.
-    """
-    same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
-    near = ", ".join(map(literal, sorted(windows)))
-    delete(changes, table, branch, f"{same} AND t.window_id = s.window_id AND t.window_id IN ({near})")
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:

@@ -43,13 +43,9 @@ REPLACED: Final = "replaced"
 
 # The disposition of a record that is not in the ledger, and the record as received.
 OTHER_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
-REPLACED_COLUMNS: Final = table_schema(
-    [
-        pair
-        for pair in change.LEDGER_COLUMNS
-        if pair[0] in {"change_id", "source_position", "operation", "window_id"}
-    ]
-)
+# Columns that tell a ledger row from all others, with Spark's types.
+REPLACED_KEY: Final = tuple((name, "string") for name in ("change_id", "operation", "window_id"))
+_REPLACED: Final = table_schema(REPLACED_KEY)
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -73,7 +69,7 @@ def _by(name: str, rows: pa.RecordBatch) -> Hashes:
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
-    return {CHANGES: ledger_schema(contract), OTHERS: OTHER_COLUMNS, REPLACED: REPLACED_COLUMNS}
+    return {CHANGES: ledger_schema(contract), OTHERS: OTHER_COLUMNS, REPLACED: _REPLACED}
 
 
 def join_pairs(tables: Mapping[str, pa.Table], plan: TablePlan) -> Mapping[str, pa.Table]:
@@ -106,7 +102,7 @@ class ResolveChanges:
         return {
             CHANGES: resolved.changes,
             OTHERS: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
-            REPLACED: resolved.replaced.select(REPLACED_COLUMNS.names),
+            REPLACED: resolved.replaced.select(_REPLACED.names),
         }
 
 

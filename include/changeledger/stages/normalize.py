@@ -22,7 +22,7 @@ from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, kept, together, where
 from changeledger.lake import catalog, iceberg, refs, same_releases, scans, writes
-from changeledger.lake.file_writes import Writing, Written
+from changeledger.lake.file_writes import NO_FILES, Writing, Written
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -207,9 +207,9 @@ def _normalized(ctx: StageContext, table_input: Input) -> _Normalized:
     )
     for replaced in collected:
         if len(replaced):
-            gone = ctx.workers.given(replaced).frame
-            windows = set(replaced.column("window_id").to_pylist())
-            iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
+            gone = writes.Keys(ctx.workers.given(replaced), ledger_kernels.REPLACED_KEY, replaced)
+            # A commit of its own: the other one only adds rows, for readers that follow the ledger.
+            writes.apply(ctx.workers, [writes.TableChange(names.changes, ctx.branch, NO_FILES, [gone])])
     counts = ", ".join(f"{count:,} {what}" for what, count in sorted(others.counts.items()))
     log.info(
         "%s: %s: records without a change in the ledger: %s",
