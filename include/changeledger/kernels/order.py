@@ -118,6 +118,12 @@ def nulls_first(values: pa.Array) -> list[Ranks]:
     return [known, np.where(known, numbers(values), 0)]
 
 
+def of_delivery(records: pa.StructArray) -> list[Ranks]:
+    """Returns ranks of records by source, partition and offset."""
+    source, partition, offset, _ = records.flatten()
+    return [*words(source.cast(pa.binary())), *nulls_first(partition), *nulls_first(offset)]
+
+
 def begun_at(first: Bools) -> Indices:
     """Returns, for each row, the row at which its group begins."""
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))

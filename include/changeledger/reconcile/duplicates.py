@@ -18,35 +18,42 @@ from changeledger.kernels.arrow import (
 )
 from changeledger.kernels.hashed import hash_of
 from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile import renumbered
 
 DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
 
 
-def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
-    """Returns which of the new ledger rows repeat a change.
+def repeated(new: pa.Table, near: pa.Table, contract: Contract) -> tuple[Bools, pa.StringArray]:
+    """Returns which of the new ledger rows repeat a change, and for each row the id of its change.
 
-    Of several deliveries in one window the first by source, partition and offset stays. `known`: the ids of
-    changes that the ledger already has, including the deletes inside joined updates of a key.
+    Of several deliveries in one window the first by source, partition and offset stays. `near`: at least the
+    published changes at the positions of the new rows; deletes may be inside joined updates of a key.
     """
     ids = column(new, "change_id")
+    known = pa.concat_arrays([column(near, name).drop_null() for name in ("change_id", "paired_change_id")])
     is_repeated = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
     several = order.repeated(hash_of([ids]))
     if len(several):
         of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
-        source, partition, offset, _ = column(new, "source_position").take(pa.array(several)).flatten()
-        sources = order.words(source.cast(pa.binary()))
-        ranks = [of_id, *sources, *order.nulls_first(partition), *order.nulls_first(offset)]
-        in_order = order.by(ranks, len(several))
+        records = column(new, "source_position").take(pa.array(several))
+        in_order = order.by([of_id, *order.of_delivery(records)], len(several))
         is_first = order.begins([of_id[in_order]], len(several))
         is_repeated[several[in_order[~is_first]]] = True
-    return is_repeated
+    stays = new if not is_repeated.any() else new.filter(pa.array(~is_repeated))
+    others, firsts = renumbered.same_changes(stays, near, contract)
+    if len(others):
+        at = pc.index_in(ids, value_set=others)
+        is_repeated |= valid(at)
+        ids = pc.coalesce(firsts.take(at), ids)
+    return is_repeated, ids
 
 
-def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
-    """Returns `change.DISPOSITION_COLUMNS` for each record of the repeated changes."""
+def dispositions(repeats: pa.Table, ids: pa.StringArray, table: str, window_id: str) -> pa.Table:
+    """Returns `change.DISPOSITION_COLUMNS` for each record of the rows that repeat changes with these ids."""
     paired = column(repeats, "paired_source_position")
     has_pair = np.flatnonzero(valid(paired))
-    ids, commits = (column(repeats, name) for name in ("change_id", "commit_lsn"))
+    commits = column(repeats, "commit_lsn")
     records = pa.concat_arrays([column(repeats, "source_position"), paired.take(pa.array(has_pair))])
     columns = {
         "window_id": window_id,

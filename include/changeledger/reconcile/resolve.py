@@ -35,11 +35,9 @@ def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -
     """Resolves `new`, the window's changes. `near`: at least the published changes at their positions."""
     schema = ledger_schema(contract)
     new, near = new.cast(schema), near.cast(schema)
-    # The ids of published changes, including deletes inside joined updates.
-    known = [column(near, name).drop_null() for name in ("change_id", "paired_change_id")]
-    is_kept = ~duplicates.repeated(new, pa.concat_arrays(known))
-    again = new.take(pa.array(np.flatnonzero(~is_kept)))
-    repeats = duplicates.dispositions(again, contract.table, window_id)
+    is_repeated, ids = duplicates.repeated(new, near, contract)
+    is_kept, again = ~is_repeated, pa.array(np.flatnonzero(is_repeated))
+    repeats = duplicates.dispositions(new.take(again), ids.take(again), contract.table, window_id)
     # Rows are numbered from the window's first to the last published one.
     candidates = np.flatnonzero(np.concatenate((is_kept & _is_half(new), _is_half(near))))
     halves = pairing.halves_of_key_updates(_taken(new, near, candidates, pairing.PLACED))

@@ -49,7 +49,8 @@ def of_input(feed: Feed, table_input: Input, number: Numbers) -> list[Result]:
     ledger = pa.Table.from_batches(
         [batch.filter(is_change).select(ledger_schema(table_input.contract).names)]
     )
-    repeats = iter(duplicates.repeated(ledger, pa.array([], pa.string())).tolist())
+    is_repeated, _ = duplicates.repeated(ledger, ledger.schema.empty_table(), table_input.contract)
+    repeats = iter(is_repeated.tolist())
     kinds = {name: batch.schema.field(name).type for name in _MEMBERS}
     rows = batch.select((*_OUTCOME, "paired_source_position", "operation", *_MEMBERS)).to_pylist()
     others = _other_records(rows, number)
