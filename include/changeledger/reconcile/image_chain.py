@@ -1,7 +1,8 @@
 """The image chain: each change must find its row as the change before left it. If it does not, it is a break.
 
 What no tool can be blamed for is not a break: cells that one of the two does not know, the same value in
-another form (`kernels.equality`), the first known change of a key, and whatever a snapshot finds (ADR 0012).
+another form (`kernels.equality`), the first known change of a key, whatever a snapshot finds, and what was
+committed before a snapshot's row was read (ADR 0012).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeledger.kernels import display, equality
 from changeledger.kernels.arrow import (
@@ -20,6 +22,7 @@ from changeledger.kernels.arrow import (
     Bytes,
     Indices,
     column,
+    flags_of,
     named_where,
     table_of,
     table_schema,
@@ -32,6 +35,7 @@ from changeledger.model.contract import Contract
 from changeledger.reconcile.effects import SEED
 from changeledger.reconcile.images import Images
 from changeledger.reconcile.key_moves import ORDER_UNKNOWN
+from changeledger.reconcile.ordered import OrderedEffects
 
 # An update or a delete found other values than were last known.
 CELLS_DIFFER: Final = "cells_differ"
@@ -64,7 +68,8 @@ def judged(images: Images, contract: Contract) -> Chain:
     sequence = images.sequence
     effects, at = sequence.effects, sequence.at
     is_deleted = sequence.is_deleted
-    was_there, was_gone = sequence.before(~is_deleted), sequence.before(is_deleted)
+    was_there = sequence.before(~is_deleted) & ~_may_be_shown(sequence)
+    was_gone = sequence.before(is_deleted)
     begins = effects.is_a(change.INSERT)[at] | effects.moved_here[at]
     goes_on = (effects.is_update[at] | effects.is_a(change.DELETE)[at]) & ~begins
     # A delete shows the row that it ends as its image.
@@ -79,6 +84,19 @@ def judged(images: Images, contract: Contract) -> Chain:
     kinds[sequence.is_unsure] = _UNSURE
     kinds[effects.origin[at] == SEED] = _NONE
     return Chain(kinds, rows[is_broken], differing[is_broken])
+
+
+def _may_be_shown(sequence: OrderedEffects) -> Bools:
+    """Returns the changes that the snapshot row before them may show already, although they come later.
+
+    Its position may be older than the reading of the row: a tool takes the position of a snapshot first. What
+    was committed before the row was read is in it, and then arrives from the log once more.
+    """
+    effects, at = sequence.effects, sequence.at
+    times = taken(column(effects.rows, "committed_at"), at)
+    is_earlier = np.zeros(len(at), np.bool_)
+    is_earlier[1:] = flags_of(pc.less_equal(times[1:], times[:-1]))
+    return is_earlier & sequence.before(effects.is_a(change.SNAPSHOT)[at])
 
 
 def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:

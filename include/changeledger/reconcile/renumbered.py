@@ -1,9 +1,8 @@
 """Finds changes that were delivered again under another number.
 
-Debezium numbers the changes at a position as it delivers them (`event_serial_no`). The second half of an
-update that SQL Server logs as delete and insert has 2 where the halves follow each other, and 1 where all
-deletes come first: in the other `data.query.mode`, which after a switch begins with the last transaction
-again (debezium/debezium#7728). Another number is another sort key, so such a half has another id.
+A tool may number the changes at a position as it delivers them. The second half of an update that SQL Server
+logs as delete and insert then has 2 where the halves follow each other, and 1 where all deletes come first.
+Another number is another sort key, so a half that is delivered again in the other order has another id.
 """
 
 from __future__ import annotations
