@@ -2,7 +2,8 @@
 
 The commit time is `source.ts_ms`. Producers that do not know it write 0, or count in another unit and end up
 in 1970. Then the message's own time stands in: the connector's `ts_ms`, else the time of the Kafka record.
-A commit time later than that of the message is doubtful.
+A commit time later than that of the message is doubtful. So is the time of a snapshot row: SQL Server gives
+the connector its local time (debezium/debezium#3855, airbytehq/airbyte#31447).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
     wal = lsn.of_integers(events.column("wal"))
     commit, change = (_or(lsn.of_bytes(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
     snapshot, op = _is_snapshot(events), events.column("op")
-    committed_at, suspect = _committed(events, raw.column("timestamp"), snapshot)
+    committed_at, suspect = _committed(events, raw.column("timestamp"))
     ordinal = events.column("ordinal")
     rank = np.zeros((len(op), 1), np.uint8)
     for letter, number in _RANKS.items():
@@ -72,17 +73,14 @@ def _is_snapshot(events: pa.RecordBatch) -> Bools:
     return equal(op, "r") | (equal(op, "c") & valid(words) & ~equal(words, "false"))
 
 
-def _committed(
-    events: pa.RecordBatch, received: pa.TimestampArray, snapshot: Bools
-) -> tuple[pa.TimestampArray, Bools]:
+def _committed(events: pa.RecordBatch, received: pa.TimestampArray) -> tuple[pa.TimestampArray, Bools]:
     millis, sent = numbers(events.column("committed_ms")), events.column("sent_ms")
     is_unknown = millis < _FIRST_KNOWN
     sent_ms = np.where(valid(sent), numbers(sent), 0)
     of_record = np.where(valid(received), numbers(received), 0)
     seen = np.where(sent_ms >= _FIRST_KNOWN, sent_ms * 1000, of_record)
     micros = np.where(is_unknown, seen, millis * 1000)
-    # Not for snapshots: the connector may read their rows long before it knows their position and its time.
-    is_ahead = ~snapshot & (seen > 0) & clocks.is_ahead(micros, seen)
+    is_ahead = (seen > 0) & clocks.is_ahead(micros, seen)
     return pa.array(micros, pa.int64()).view(INSTANT), is_unknown | is_ahead
 
 
