@@ -187,12 +187,15 @@ def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
 def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
     """Returns (n x columns) the large values that an update set to NULL although its mask does not say so.
 
-    The before row has a large value only if the update changed it (operation 3 of SQL Server's `_CT`).
+    The before row has a large value only if the update changed it (operation 3 of SQL Server's `_CT`). No
+    update sets a column to NULL that cannot be NULL.
     """
     is_emptied = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
+    # A column that was just added can be NULL in the contract, whatever the feed states.
+    never_null = set(plan.never_null)
     if after.states is not None:
         for at, column in enumerate(plan.contract.columns):
-            if column.is_large:
+            if column.is_large and column.nullable and at not in never_null:
                 is_emptied[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
     return is_emptied
 
