@@ -461,6 +461,24 @@ def test_a_qlik_message_alone_waits_for_its_columns(tmp_path: Path) -> None:
     assert (waits["disposition"], insert["after"]) == ("pending", {"id": 1, "v": "a"})
 
 
+def test_a_cell_that_a_row_leaves_out_does_not_show_the_order_of_masks() -> None:
+    """Bit 9 is in the first of two bytes (published samples of `__$update_mask`); its column is left out.
+
+    Read from the other end, the mask sets bit 1, that of a large column, of which images say nothing.
+    """
+    names = ["id", *(f"c{at}" for at in range(3, 10))]
+    columns = [
+        {"name": "note", "type": "nvarchar(max)"}, *({"name": name, "type": "int"} for name in names),
+    ]  # fmt: skip
+    whole, part = {"note": "x", **dict.fromkeys(names, 1)}, {"id": 1, "c3": 1}
+    rows: list[Any] = [cdc_row(2, 1, **whole), cdc_row(3, 2, **part), cdc_row(4, 2, **part)]
+    for row, mask in zip(rows, ("0x01FF", "0x0100", "0x0100"), strict=True):
+        row["row"]["__$update_mask"] = mask
+    tables = [{"table": "dbo.items", "key": ["id"], "columns": columns}]
+    results = decode("sqlserver_cdc", rows, tables=tables)
+    assert [result["disposition"] for result in results] == ["change", "change"]
+
+
 def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged() -> None:
     """Inserts of ten columns, whose masks omit some columns in either byte order.
 

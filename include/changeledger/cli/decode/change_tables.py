@@ -7,6 +7,7 @@ table with these columns only: the table's other columns are not captured in the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD
 from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import Rows, together
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
@@ -166,14 +168,28 @@ def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> 
     records, resolved, stated = [], {}, {}
     for table in tables:
         whole = table.columns(frozenset(table.names), counts_header=counts)
-        together = _records(dialect, feed, table, whole, table.rows)
-        resolved[table.table] = resolved_alone(together, whole)
+        groups = [
+            _records(dialect, feed, table, table.columns(names, counts_header=counts), rows, names)
+            for names, rows in table.groups()
+        ]
+        all_rows = _records(dialect, feed, table, whole, table.rows)
+        all_rows = replace(all_rows, decode=partial(_decoded_by_group, groups))
+        resolved[table.table] = resolved_alone(all_rows, whole)
         if table.contract is not None:
             stated[table.table] = table.contract
-        for names, rows in table.groups():
-            writer_schema = table.columns(names, counts_header=counts)
-            records.append(_records(dialect, feed, table, writer_schema, rows, names))
+        records += groups
     return reading.inputs(records, reading.TableKnowledge(stated, partial(_resolved, resolved)))
+
+
+def _decoded_by_group(
+    groups: Sequence[reading.Records], _raw: Rows, _resolved: ResolvedSchema, contract: Contract
+) -> Rows:
+    """Returns the decoded rows of all groups, without a byte order of their masks.
+
+    A cell that a row does not have says nothing of that order, while a NULL does.
+    """
+    parts = ((group, group.writer_schema) for group in groups)
+    return together([group.decoded(ResolvedSchema(schema), contract) for group, schema in parts if schema])
 
 
 def _resolved(
