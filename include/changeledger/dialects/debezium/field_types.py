@@ -76,6 +76,7 @@ def read_field(field: Mapping[str, Any]) -> Field:
         sql_text.whole(str(parameters.get("truncateLength")), 0, _LONGEST_CUT),
         *_type_if_any(field),
         _stand_in(field),
+        field.get("optional") is False,
     )
 
 

@@ -66,6 +66,7 @@ class Field(NamedTuple):
     * `sql_type`: the SQL Server type that the field states, or None if the lake has no such type.
     * `length_stated`: false if the field says only that it is text or bytes.
     * `stand_in`: what may be written for a NULL in text or bytes, or None if nothing but NULL.
+    * `never_null`: whether the field says that the column cannot be NULL.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class Field(NamedTuple):
     sql_type: str | None = None
     length_stated: bool = True
     stand_in: str | None = None
+    never_null: bool = False
 
     @property
     def altered(self) -> str | None:

@@ -44,6 +44,13 @@ class TablePlan(plan.TablePlan):
         return self.writer_schema.source_table or self.writer_schema.table
 
     @property
+    def never_null(self) -> list[int]:
+        """The numbers of the columns outside the key that the feed or the block states as NOT NULL."""
+        columns = zip(self.writer_schema.columns, self.fields or (), strict=False)
+        never = {at for at, (c, f) in enumerate(columns) if f and f.never_null and not c.key_position}
+        return sorted(never.union(super().never_null))
+
+    @property
     def written_columns(self) -> Sequence[tuple[Column, Field | None]]:
         """The columns, each with its field of the schema block.
 
