@@ -136,7 +136,11 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
         return b"".join(map(_bytes, pieces))
     raw = [binary_text.from_base64(text) if len(text) % 4 == 0 else None for text in texts]
     decoded = [segment_bytes for segment_bytes in raw if segment_bytes is not None]
-    return "".join(texts) if len(decoded) < len(texts) else avro.text_or_bytes(b"".join(decoded))
+    if len(decoded) == len(texts):
+        return avro.text_or_bytes(b"".join(decoded))
+    whole = "".join(texts)
+    in_base64 = binary_text.from_base64(whole)
+    return whole if in_base64 is None else avro.text_or_bytes(in_base64)
 
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
