@@ -233,7 +233,7 @@ def route(value: bytes | None) -> Routed | Outcome | None:
         data = event.read(outside.data)
     except (Problem, Tombstone) as problem:
         return problem.outcome
-    way = Way(data.table, data.cols, tuple(name for name, _ in data.key), data.database)
+    way = Way(data.table, data.cols, tuple(data.key), data.database)
     return Routed(way, outside.logicalid, data.transaction.get("commitlsn"))
 
 

@@ -16,6 +16,7 @@ from changeledger.kernels.json_text import NotJson, Token
 
 _BLANKS = " \t\r\n"
 _NOTHING = {"", "null"}
+_NULL = msgspec.Raw(b"null")
 _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
@@ -26,8 +27,8 @@ class EventData(NamedTuple):
     database: str | None
     # As JSON; None if the message does not have them.
     cols: str | None
-    # Each key column's name and the text of its value.
-    key: list[tuple[str, str | None]]
+    # Each key column's name and its value.
+    key: dict[str, Token]
     transaction: Texts
     old: str | None
     current: str | None
@@ -89,11 +90,11 @@ def _object(token: Token | None) -> dict[str, Token] | None:
         return None
 
 
-def _key(token: Token | None) -> list[tuple[str, str | None]]:
+def _key(token: Token | None) -> dict[str, Token]:
     text = json_text.text(token)
     try:
         entries = [json_text.in_lower_case(entry) for entry in _LIST.decode(text or "[]")]
     except (msgspec.MsgspecError, RecursionError):
-        return []
-    named = ((json_text.text(e.get("columnname")), json_text.text(e.get("value"))) for e in entries)
-    return [(name, value) for name, value in named if name is not None]
+        return {}
+    named = ((json_text.text(e.get("columnname")), e.get("value", _NULL)) for e in entries)
+    return {name: value for name, value in named if name is not None}

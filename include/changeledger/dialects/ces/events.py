@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,8 @@ from changeledger.model.contract import Contract
 
 Text = str | None
 Texts = Mapping[str, str | None]
+# The value of a member, as text or as written.
+_Value = TypeVar("_Value")
 INSERT, UPDATE, DELETE = "INS", "UPD", "DEL"
 OPERATIONS = (INSERT, UPDATE, DELETE)
 
@@ -86,7 +88,9 @@ def members(row: Any, rows: ImageLayout) -> dict[str, str | None]:
     return {name: text for name, text in cells.items() if text is not UNSET}
 
 
-def image_before(operation: str, old: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
+def image_before(
+    operation: str, old: Mapping[str, _Value], key: Mapping[str, _Value], rows: ImageLayout
+) -> Mapping[str, _Value] | None:
     """Returns the members of the before image, or None if there is none."""
     if operation == INSERT or (operation == UPDATE and not old):
         return None
@@ -96,13 +100,15 @@ def image_before(operation: str, old: Texts, key: Texts, rows: ImageLayout) -> T
     return {**key, **old} if 0 < lacking < len(rows.key) else old
 
 
-def image_after(operation: str, current: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
+def image_after(
+    operation: str, current: Mapping[str, _Value], key: Mapping[str, _Value], rows: ImageLayout
+) -> Mapping[str, _Value] | None:
     if operation == DELETE or not current:
         return None
     return {**key, **current} if _lacking(current, rows) else current
 
 
-def _lacking(image: Texts, rows: ImageLayout) -> int:
+def _lacking(image: Mapping[str, object], rows: ImageLayout) -> int:
     """Returns how many columns of the key the image lacks."""
     names = {name.lower() for name in image}
     return sum(name not in names for name in rows.key)

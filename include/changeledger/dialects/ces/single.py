@@ -16,6 +16,7 @@ from changeledger.dialects.ces.events import (
     DELETE,
     OPERATIONS,
     Event,
+    Texts,
     as_row,
     image_after,
     image_before,
@@ -59,36 +60,40 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
         raise Problem("no_operation", "the message has no `operation`")
     if operation.upper() not in OPERATIONS:
         raise Problem("unknown_operation", named("operation", operation))
-    old_tokens, tokens = _images(data)
-    old, current = (
-        {name: json_text.text(token) for name, token in image.items()} for image in (old_tokens, tokens)
-    )
+    old, current = _images(data)
     if operation.upper() != DELETE and not current:
         raise Problem("no_after_image", named("operation", operation))
     for members in (old, current):
         if twice := alike(list(members)):
             raise columns_alike(data.table, twice)
-    written = _by_column((old_tokens, tokens), plan.writer_schema)
+    operation = operation.upper()
+    sent_before = image_before(operation, old, data.key, rows)
+    sent_after = image_after(operation, current, data.key, rows)
+    written = _by_column((sent_before or {}, sent_after or {}), plan.writer_schema)
     decimals = (token for column, token in written if column.spark_type.startswith("decimal"))
     if any(map(is_printed_double, decimals)):
         raise Problem("inexact_number", INEXACT)
     if bad := [column for column, token in written if _is_other(column, token)]:
         raise Problem("value_does_not_fit", no_value_of(dict.fromkeys(bad)))
-    operation, key = operation.upper(), dict(data.key)
-    before, unknown = as_row(image_before(operation, old, key, rows), rows)
-    after, others = as_row(image_after(operation, current, key, rows), rows)
+    before, unknown = as_row(None if sent_before is None else _texts(sent_before), rows)
+    after, others = as_row(None if sent_after is None else _texts(sent_after), rows)
     key_image = before if operation == DELETE else after
     place = data.transaction
     return Event(
         at, operation, kind, outside.logicalid, outside.time,
         place.get("commitlsn"), place.get("sequencenumber"), place.get("committime"),
-        before, after, bool(old), bool(current), unknown or others, doubtful(key, key_image, rows),
+        before, after, bool(old), bool(current), unknown or others,
+        doubtful(_texts(data.key), key_image, rows),
         None if data.cols is None else data.cols.encode(),
     )  # fmt: skip
 
 
+def _texts(members: Mapping[str, Token]) -> Texts:
+    return {name: json_text.text(token) for name, token in members.items()}
+
+
 def _by_column(images: Iterable[Mapping[str, Token]], writer_schema: Contract) -> list[tuple[Column, Token]]:
-    """Returns the tokens of both images with their columns, in the order of the columns."""
+    """Returns the tokens of the images with their columns, in the order of the columns."""
     tokens: dict[str, list[Token]] = {}
     for name, token in (member for image in images for member in image.items()):
         tokens.setdefault(name.lower(), []).append(token)
