@@ -96,8 +96,8 @@ def _cell(token: Token, cell: Cell) -> Any:
         return json_text.text(token)
 
 
-def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
-    """Returns the columns whose member has a JSON type that Qlik never writes for them.
+def misfits(image: Members | None, columns: Sequence[Column]) -> list[Column]:
+    """Returns those of the columns whose member has a JSON type that Qlik never writes for them.
 
     Nothing says which text an object or an array was, nor whether the digits of a number are hex.
     """
@@ -105,7 +105,7 @@ def misfits(image: Members | None, writer_schema: Contract) -> list[Column]:
         return []
     return [
         column
-        for column in writer_schema.columns
+        for column in columns
         if (token := image.get(column.name)) is not None
         and (json_text.is_nested(token) or (column.spark_type == "binary" and json_text.is_unquoted(token)))
     ]

@@ -52,15 +52,15 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
     inexact, cells = np.zeros(size, np.bool_), []
     for number, (field, cell) in enumerate(zip(rows.fields.values(), rows.cells, strict=True)):
         values = list(map(attrgetter(field), part))
+        if filler is not None and rows.keys and number not in rows.keys:
+            values = [None if skip else value for value, skip in zip(values, filler[at], strict=True)]
         if cell.is_raw:
             inexact[at[[row for row, value in enumerate(values) if is_inexact(value)]]] = True
-            values = [None if value is not UNSET and bytes(value) == b"null" else value for value in values]
+            values = [v if v is None or v is UNSET or bytes(v) != b"null" else None for v in values]
         if UNSET in values:
             absent = np.fromiter((value is UNSET for value in values), np.bool_, len(values))
             states[at[absent], number] = NOT_CAPTURED
             values = [None if value is UNSET else value for value in values]
-        if filler is not None and rows.keys and number not in rows.keys:
-            values = [None if skip else value for value, skip in zip(values, filler[at], strict=True)]
         column_cells = cell.convert(values)
         has_value = valid(column_cells.values)
         if column_cells.unfit is not None:

@@ -57,8 +57,10 @@ def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
         raise Problem("no_before_image", "a delete without a row")
     rows = layout_of(writer_schema)
     old, unknown = as_row(before, rows)
+    # A delete's cells outside the key are filler.
+    counted = (operation == DELETE and writer_schema.key) or writer_schema.columns
     for image in (before, after):
-        if bad := misfits(image, writer_schema):
+        if bad := misfits(image, counted):
             raise Problem("value_does_not_fit", no_value_of(bad))
     if operation == UPDATE and not unknown and is_unsaid(old, rows):
         old = None
