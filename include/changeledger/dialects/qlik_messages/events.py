@@ -112,8 +112,10 @@ def misfits(image: Members | None, columns: Sequence[Column]) -> list[Column]:
 
 
 def is_unsaid(before: Any, rows: ImageLayout) -> bool:
-    """Returns whether an update's before image was not sent: it has no value at all, but a row has a key."""
-    return before is not None and bool(rows.keys) and is_empty(before, rows)
+    """Returns whether an update's before image was not sent: no member, or no value where rows have a key."""
+    if before is None or not is_empty(before, rows):
+        return False
+    return bool(rows.keys) or all(getattr(before, field) is UNSET for field in rows.fields.values())
 
 
 def is_empty(row: Any, rows: ImageLayout) -> bool:
