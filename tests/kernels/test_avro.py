@@ -9,7 +9,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema, UnusableSchema
+from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
+from changeledger.kernels.avro_types import UnusableSchema
 
 ROW = {"type": "record", "name": "Row", "namespace": "s.dbo.t", "fields": [
     {"name": "id", "type": "long"},
@@ -23,6 +24,9 @@ SCHEMA = {"type": "record", "name": "Envelope", "fields": [
     {"name": "before", "type": ["null", ROW]}, {"name": "after", "type": ["null", "s.dbo.t.Row"]},
     {"name": "note", "type": ["null", "string"]},
 ]}  # fmt: skip
+
+
+FIXED = {"type": "fixed", "name": "x"}
 
 
 def written(**members: Any) -> bytes:
@@ -67,6 +71,19 @@ def record(name: str = "r", **fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 
 
+def doubling(types: int) -> dict[str, Any]:
+    """Each of these types contains the one before it twice."""
+    inner = record("t0", x="int")
+    return record(
+        **{f"f{n}": record(f"t{n}", a=f"t{n - 1}", b=f"t{n - 1}") if n else inner for n in range(types)}
+    )
+
+
+def chained(types: int) -> dict[str, Any]:
+    inner = record("t0", x="int")
+    return record(**{f"f{n}": record(f"t{n}", a=f"t{n - 1}") if n else inner for n in range(types)})
+
+
 def nested(depth: int) -> Any:
     return "int" if depth == 0 else {"type": "array", "items": nested(depth - 1)}
 
@@ -89,6 +106,15 @@ def nested(depth: int) -> Any:
         (json.dumps(record(a={"type": "enum", "name": "e", "symbols": ["a b"]})), "not names"),
         (json.dumps({**record(), "fields": 1}), "not an Avro schema"),
         ("[" * 100_000, "not an Avro schema"),
+        (json.dumps(chained(60)), "more than 50 deep"),
+        (json.dumps(chained(400)), "more than 50 deep"),
+        (json.dumps(doubling(20)), "more than 200,000 types"),
+        (json.dumps(record(a={"type": "array", "items": "null"})), "array elements that take no byte"),
+        (json.dumps(record(a={"type": "map", "values": record("e")})), "map elements that take no byte"),
+        (json.dumps(record(a={"type": "array", "items": record("e", b=["null"], c="int")})), "take no byte"),
+        (json.dumps(record(a={"type": "array", "items": {**FIXED, "size": 0}})), "take no byte"),
+        (json.dumps(record(a={**FIXED, "size": float("inf")})), "not an Avro schema"),
+        (json.dumps(record(a={"type": "enum", "name": "e", "symbols": ["A", "A"]})), "not an Avro schema"),
     ],
 )
 def test_what_is_no_schema_of_a_record_says_why(schema: str, why: str) -> None:

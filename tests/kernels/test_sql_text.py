@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation, localcontext
+from time import process_time
 
 import numpy as np
 import pytest
@@ -116,11 +117,25 @@ def test_a_float_is_read_in_every_form_in_which_it_is_written(number: float) -> 
         ("float", "12345678901234567.8901"),
         ("float", "0.1000000000000000000001"),
         ("float", "1E-400"),
+        # Beyond the exponents that Python's decimals have.
+        ("real", "1E-99999999999999999999"),
+        ("float", "1E-99999999999999999999"),
+        ("float", "0E99999999999999999999"),
     ],
 )
 def test_a_number_of_more_digits_than_its_type_keeps_does_not_fit(kind: str, text: str) -> None:
     assert read(kind, text) is None
     assert read(kind, f"-{text}") is None
+
+
+@pytest.mark.parametrize("kind", ["int", "real", "float", "decimal(38,10)", "datetime2(7)", "money", "bit"])
+@pytest.mark.parametrize(
+    "text", ["{0}x", "0.{0}x", "{0}.5x", "1e{0}x", "0.{0}", "{0}.{0}", "2026-08-07 16:25:00.{0}"]
+)
+def test_a_long_text_that_is_no_value_takes_no_time(kind: str, text: str) -> None:
+    began = process_time()
+    assert read(kind, text.format("1" * 1_200_000)) is None
+    assert process_time() - began < 2
 
 
 @pytest.mark.parametrize(

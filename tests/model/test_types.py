@@ -30,7 +30,9 @@ def test_the_document_leaves_no_type_out() -> None:
     assert bases == {*sql_type._SIMPLE, "decimal", "numeric", "datetime2"}
 
 
-@pytest.mark.parametrize("kind", ["json", "vector(3)", "dbo.phone", "cursor", "table", "decimal(10", ""])
+@pytest.mark.parametrize(
+    "kind", ["json", "vector(3)", "dbo.phone", "cursor", "table", "decimal(10", "", f"int{' ' * 5000}!"]
+)
 def test_a_type_without_a_place_in_the_lake_is_named(kind: str) -> None:
     with pytest.raises(ContractError, match=re.escape(repr(kind))):
         SqlType.parse(kind)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
@@ -19,31 +17,12 @@ from typing import Any
 import fastavro
 import msgspec
 
+from changeledger.kernels.avro_types import TYPE, Node, Types, UnusableSchema
+
 FRAME_BYTES = 5
 # Ids are positive signed 32-bit numbers.
 _ID_LIMIT = 2**31
-# The member of a registry's response that names the schema's type.
-_TYPE = "schemaType"
-_PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes", "null"})
-# Unions of two types that are read as the wider one.
-_WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
-# The attribute in which a container names its element type.
-_ITEMS = {"array": "items", "map": "values"}
-_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_DEEPEST = 50
 _MOST_SHOWN = 40
-
-
-class UnusableSchema(ValueError):
-    """The schema is not Avro, or is Avro that cannot be read. The message says why."""
-
-
-class OtherSchema(UnusableSchema):
-    """The registry's schema is of another type. `kind`: its `schemaType`, such as JSON or PROTOBUF."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"the schema's type is {kind}, not AVRO")
-        self.kind = kind
 
 
 class BrokenRecord(ValueError):
@@ -54,41 +33,19 @@ class NotUtf8(ValueError):
     """Text in the record is not UTF-8. The message names the first member with such text."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """A type in a schema. `kind` is Avro's name of it, `properties` are all other attributes."""
-
-    kind: str
-    name: str = ""
-    # A record's fields by name.
-    fields: Mapping[str, Node] = field(default_factory=dict)
-    # The element type of an array or a map; the branches of a union, without null.
-    parts: Sequence[Node] = ()
-    nullable: bool = False
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    # The default of a record's field; None if it has none.
-    default: Any = None
-
-
 class Schema:
     """A writer's schema. Raises UnusableSchema."""
 
     def __init__(self, text: str) -> None:
-        self._named: dict[str, tuple[Node, str] | None] = {}
         try:
-            written = json.loads(text)
-            if isinstance(written, dict) and _TYPE in written:
-                raise OtherSchema(str(written[_TYPE]))
-            # Fails for half a surrogate pair, which no name in UTF-8 JSON can have.
-            json.dumps(written, ensure_ascii=False).encode()
-            self.root, plain = self._read(written, "", 0)
-            if self.root.kind != "record":
-                raise UnusableSchema(f"the schema of a {self.root.kind}, not of a record")
-            self._parsed = fastavro.parse_schema(plain)
+            types = Types(text)
+            self._parsed = fastavro.parse_schema(types.plain)
         except UnusableSchema:
             raise
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except Exception as error:
+            # A broken schema can lead to any exception.
             raise UnusableSchema(f"not an Avro schema: {error}") from error
+        self.root = types.root
         self._fractions = _fractions(self.root)
 
     def record(self, data: bytes, errors: str = "strict") -> dict[str, Any]:
@@ -115,99 +72,6 @@ class Schema:
         for name, finite in self._fractions:
             record[name] = finite(record[name])
         return msgspec.json.encode(record)
-
-    def _read(self, given: Any, namespace: str, depth: int) -> tuple[Node, Any]:
-        """Returns the type, and its schema without logical types and with generated names."""
-        if depth > _DEEPEST:
-            raise UnusableSchema(f"types nested more than {_DEEPEST} deep")
-        if isinstance(given, list):
-            return self._union(given, namespace, depth)
-        if isinstance(given, str):
-            return self._by_name(given, namespace)
-        if isinstance(given["type"], dict | list):
-            return self._read(given["type"], namespace, depth + 1)
-        return self._described(given, namespace, depth)
-
-    def _described(self, given: Mapping[str, Any], namespace: str, depth: int) -> tuple[Node, Any]:
-        kind, said = given["type"], {k: v for k, v in given.items() if k not in {"type", "fields", "name"}}
-        if kind == "record":
-            return self._record(given, said, namespace, depth)
-        if kind in _ITEMS:
-            element, plain = self._read(given[_ITEMS[kind]], namespace, depth + 1)
-            return Node(kind, parts=(element,), properties=said), {"type": kind, _ITEMS[kind]: plain}
-        if kind in {"enum", "fixed"}:
-            return self._named_leaf(given, said, namespace)
-        node, plain = self._by_name(kind, namespace)
-        return replace(node, properties=said), plain
-
-    def _by_name(self, name: str, namespace: str) -> tuple[Node, Any]:
-        if name in _PRIMITIVE:
-            return Node(name), name
-        for full in (_full(name, namespace), name):
-            if full in self._named:
-                known = self._named[full]
-                if known is None:
-                    raise UnusableSchema(f"{full} contains itself")
-                return known
-        raise UnusableSchema(f"a type {name!r} that it does not define")
-
-    def _record(self, given: Any, said: Mapping[str, Any], namespace: str, depth: int) -> tuple[Node, Any]:
-        full, inner = _names(given, namespace)
-        reserved = self._reserve(full)
-        fields: dict[str, Node] = {}
-        plain = []
-        for field_schema in given["fields"]:
-            name = str(field_schema["name"])
-            if name in fields:
-                raise UnusableSchema(f"{full} has two fields {name!r}")
-            of_type, kind = self._read(field_schema["type"], inner, depth + 1)
-            fields[name] = replace(of_type, default=field_schema.get("default"))
-            plain.append({"name": name, "type": kind})
-        node = Node("record", full, fields, properties=said)
-        self._named[full] = node, reserved
-        return node, {"type": "record", "name": reserved, "fields": plain}
-
-    def _named_leaf(self, given: Any, said: Mapping[str, Any], namespace: str) -> tuple[Node, Any]:
-        full, _ = _names(given, namespace)
-        reserved, kind = self._reserve(full), str(given["type"])
-        node = Node(kind, full, properties=said)
-        self._named[full] = node, reserved
-        if kind == "fixed":
-            return node, {"type": kind, "name": reserved, "size": int(given["size"])}
-        symbols = [str(symbol) for symbol in given["symbols"]]
-        if not all(map(_SYMBOL.match, symbols)):
-            raise UnusableSchema(f"{full} has symbols that are not names")
-        return node, {"type": kind, "name": reserved, "symbols": symbols}
-
-    def _reserve(self, full: str) -> str:
-        if full in self._named:
-            raise UnusableSchema(f"{full} is defined twice")
-        self._named[full] = None
-        return f"t{len(self._named)}"
-
-    def _union(self, given: list[Any], namespace: str, depth: int) -> tuple[Node, Any]:
-        read = [self._read(branch_schema, namespace, depth + 1) for branch_schema in given]
-        branches = [node for node, _ in read if node.kind != "null"]
-        plain = [schema for _, schema in read]
-        if not branches:
-            return Node("null"), plain
-        nullable = len(branches) < len(read)
-        widened = _WIDENED.get(frozenset(b.kind for b in branches)) if len(branches) > 1 else None
-        if len(branches) > 1 and widened is None:
-            return Node("union", parts=branches, nullable=nullable), plain
-        branch = branches[0]
-        return replace(branch, kind=widened or branch.kind, nullable=nullable or branch.nullable), plain
-
-
-def _full(name: str, namespace: str) -> str:
-    return f"{namespace}.{name}" if namespace and "." not in name else name
-
-
-def _names(given: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Returns the full name of a named type, and the namespace of types defined inside it."""
-    name, stated = str(given["name"]), given.get("namespace")
-    full = _full(name, namespace if stated is None else str(stated))
-    return full, full.rpartition(".")[0]
 
 
 @lru_cache(maxsize=256)
@@ -292,7 +156,7 @@ def schema_ids(raws: Iterable[bytes | None]) -> set[str]:
 
 def registered(kind: str | None, text: str) -> str:
     """Returns a registry's schema as it is stored: a schema other than Avro together with its type."""
-    return text if kind in {None, "AVRO"} else json.dumps({_TYPE: kind, "schema": text})
+    return text if kind in {None, "AVRO"} else json.dumps({TYPE: kind, "schema": text})
 
 
 def beginning(value: bytes) -> str:

@@ -28,11 +28,14 @@ MICROS_A_DAY = 86_400_000_000
 # The longest sensible decimal of the wire formats; beyond it arithmetic takes minutes.
 _LONGEST_DECIMAL = 1000
 _EXACT = Context(prec=_LONGEST_DECIMAL + 100)
+# All digits of the smallest 64-bit float take 1,077 characters, with sign and point.
+_LONGEST_FLOAT = 1_100
 
 _BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\Z")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*[0-9]{1,2})?\Z")
+# Digits have one place to match: two would take time that grows with the square of a text's length.
+_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*[0-9]{1,4})?[dDfF]?\Z")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*[0-9]{1,2})?\Z")
 _INTEGRAL = re.compile(r"[0-9]{1,20}([.][0-9]{0,18})?([eE][+-]?[0-9]{1,2})?\Z")
 _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 
@@ -77,7 +80,7 @@ def double(text: str) -> float | None:
 def _double(text: str) -> float | None:
     """Returns the finite 64-bit float nearest to the text's number."""
     text = text.strip(_BLANKS)
-    if not _FLOAT.match(text):
+    if len(text) > _LONGEST_FLOAT or not _FLOAT.match(text):
         return None
     number = float(text.rstrip("dDfF"))
     return number if np.isfinite(number) else None

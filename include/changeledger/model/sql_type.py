@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from changeledger.model.errors import ContractError
 
-_TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|[0-9]{1,5})\s*(?:,\s*([0-9]{1,5})\s*)?\))?\s*$")
+# The name's words and the blanks between them have one way to match: the text may be a message's.
+_TYPE = re.compile(
+    r"([a-z_][a-z0-9_]*(?: +[a-z0-9_]+)*)\s*(?:\(\s*(max|[0-9]{1,5})\s*(?:,\s*([0-9]{1,5})\s*)?\))?\Z"
+)
 _SIMPLE = {
     "bit": "boolean",
     "tinyint": "smallint",
@@ -89,7 +92,7 @@ class SqlType(NamedTuple):
     @lru_cache(maxsize=1_000)
     def _parsed(cls, text: str) -> SqlType | None:
         """Parses a type, or returns None. Cached: a feed has few types and asks for them often."""
-        match = _TYPE.match(text.lower())
+        match = _TYPE.match(text.lower().strip())
         if match is None:
             return None
         length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])

@@ -30,7 +30,7 @@ from changeledger.model.sql_type import SqlType
 
 # The forms of bit, float and binary are not published, so all plausible ones are read: `0/1/true/false`, any
 # decimal text of a float, `0x` hex or base64.
-_NUMBER = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\Z")
+_NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\Z")
 _BITS = {"1": True, "true": True, "0": False, "false": False}
 # The producer cuts a value above 1 MB to 1 MB before it writes the event. Which megabyte that is, and in
 # which encoding, is not published: a value whose size is just below either is taken for a cut one.

@@ -19,7 +19,8 @@ from changeledger.dialects.messages.frames import Side
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
-from changeledger.kernels.avro import BrokenRecord, Node, Schema, UnusableSchema
+from changeledger.kernels.avro import BrokenRecord, Schema
+from changeledger.kernels.avro_types import Node, UnusableSchema
 from changeledger.model import change
 from changeledger.model.contract import Contract
 

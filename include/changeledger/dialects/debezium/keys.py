@@ -22,7 +22,7 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 from changeledger.kernels.arrow import with_column
-from changeledger.kernels.avro import UnusableSchema
+from changeledger.kernels.avro_types import UnusableSchema
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Column, Contract
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
-from changeledger.kernels.avro import OtherSchema, UnusableSchema
+from changeledger.kernels.avro_types import OtherSchema, UnusableSchema
 from changeledger.kernels.json_text import NotJson
 
 Side = Literal["key", "value"]

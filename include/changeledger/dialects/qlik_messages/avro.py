@@ -24,7 +24,8 @@ from changeledger.dialects.qlik_messages import avro_values
 from changeledger.dialects.qlik_messages.metadata import MAGIC, is_kept
 from changeledger.kernels import avro
 from changeledger.kernels.arrow import flags_of
-from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
+from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
+from changeledger.kernels.avro_types import Node, UnusableSchema
 from changeledger.kernels.json_text import UNREADABLE
 
 DIALECT = "qlik_messages"

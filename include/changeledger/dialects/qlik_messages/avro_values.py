@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from changeledger.kernels import sql_text
-from changeledger.kernels.avro import Node
+from changeledger.kernels.avro_types import Node
 
 _EPOCH = datetime(1970, 1, 1)
 _DAY = 86_400 * 10**9

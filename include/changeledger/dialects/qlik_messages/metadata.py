@@ -44,6 +44,8 @@ _SIZED = {"STRING": "varchar", "WSTRING": "nvarchar", "BYTES": "varbinary"}
 _INSTANTS = {"DATETIME", "TIMESTAMP"}
 _LONGEST = 8000
 _LONGEST_ID = 500
+# SQL Server's widest table. A mask is as wide as the highest ordinal.
+_MOST_COLUMNS = 30_000
 _UNKNOWN = f"nvarchar({_LONGEST})"
 
 
@@ -187,7 +189,7 @@ def _column(name: str, said: Mapping[str, Any]) -> Column:
         return int(value)
 
     ordinal, place = number("ordinal"), number("primaryKeyPosition")
-    if ordinal < 1 or place < 0:
+    if not 1 <= ordinal <= _MOST_COLUMNS or place < 0:
         raise ValueError(f"{name!r} has ordinal {ordinal} and primaryKeyPosition {place}")
     if not is_name(name):
         raise ValueError(f"{name[:150]!r} is not a column name")
