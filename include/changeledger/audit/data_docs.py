@@ -1,13 +1,16 @@
-"""Great Expectations' pages of a run, with a shared cache of compiled templates.
+"""Great Expectations' pages of a run, with all text escaped and a shared cache of compiled templates.
 
-Each page has its own view, which would otherwise compile all templates again.
+Great Expectations writes most text into its pages as it is, values and names of the source among them. Each
+page has its own view, which would otherwise compile all templates again.
 """
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from great_expectations.render.components import RenderedDocumentContent
 from great_expectations.render.view.view import DefaultJinjaIndexPageView, DefaultJinjaPageView
 from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
@@ -28,9 +31,16 @@ class _InMemory(BytecodeCache):
 
 
 _COMPILED: Final = _InMemory()
+# Members of a page's content that are not text, or that Great Expectations escapes itself.
+_MARKUP: Final = frozenset({"params", "styling", "tooltip"})
 
 
 class PageView(DefaultJinjaPageView):
+    def render(self, document: RenderedDocumentContent, template: str | None = None, **more: Any) -> str:
+        self._validate_document(document)
+        content = _escaped(document.to_json_dict())
+        return str(self._get_template(template or self._template).render(content, **more))
+
     def __init__(self, **folders: Any) -> None:
         super().__init__(**folders)
         self.env.bytecode_cache = _COMPILED
@@ -38,6 +48,17 @@ class PageView(DefaultJinjaPageView):
 
 class IndexView(PageView, DefaultJinjaIndexPageView):
     """The view of the index, which has another template."""
+
+
+def _escaped(content: Any) -> Any:
+    if isinstance(content, str):
+        return escape(content, quote=False)
+    if isinstance(content, dict):
+        return {
+            _escaped(name): member if name in _MARKUP else _escaped(member)
+            for name, member in content.items()
+        }
+    return [_escaped(member) for member in content] if isinstance(content, list | tuple) else content
 
 
 def site(folder: Path) -> dict[str, Any]:

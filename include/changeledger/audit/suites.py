@@ -9,7 +9,6 @@ import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -152,9 +151,8 @@ def _suite(name: str, rules: Sequence[Rule]) -> ExpectationSuite:
         expectations=[
             named(rule.name, of_sums=rule.sums is not None)(
                 column=rule.name,
-                # Data Docs print the description where they would print "values must be null". The renderer
-                # writes it into the page as it is, and topic names are not ours.
-                description=escape(rule.says, quote=False),
+                # Data Docs print the description where they would print "values must be null".
+                description=rule.says,
                 severity=failure_severity(rule.severity),
                 meta={"column": rule.column, "severity": rule.severity},
             )

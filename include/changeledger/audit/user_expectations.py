@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from changeledger.audit.outcomes import (
@@ -159,7 +158,7 @@ def _expectation(config: ExpectationConfig) -> Expectation:
         kind, arguments = "expect_column_values_to_be_null", {"column": ROW}
     return get_expectation_impl(kind)(
         **{name: _without_zone(value) for name, value in arguments.items()},
-        description=escape(config.note or _says(config), quote=False),
+        description=config.note or _says(config),
         severity=failure_severity(config.severity),
         meta={"rule": config.rule, "severity": config.severity},
     )
