@@ -90,6 +90,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("insert that nothing is known of", TWELVE, QLIK, insert("FFFF", None), "untested"),
     # 0001: big 1; little 9.
     ("delete sets the key", TWELVE, QLIK, delete("0001"), "big"),
+    ("delete sets the key, wider", TWELVE, QLIK, delete("000001"), "big"),
     ("delete sets the key, little", TWELVE, QLIK, delete("0100"), "little"),
     ("delete sets the key, trimmed", TWELVE, QLIK, delete("01"), "either"),
     ("delete sets more than the key", TWELVE, QLIK, delete("03"), "neither"),
@@ -154,12 +155,15 @@ def test_nothing_says_nothing() -> None:
 
 
 def test_examples_are_words_for_people() -> None:
-    evidence = said(TWELVE, QLIK, update("0804", {3, 12}), insert("FF0F", EVERY), update("02", set()))
+    of_neither = update("02", {1}), update("02", set())
+    evidence = said(TWELVE, QLIK, update("0804", {3, 12}), insert("FF0F", EVERY), *of_neither)
     assert evidence.examples == {
         "big": "update with mask 0x0804, the images differ in c3, c12",
         "little": "insert with mask 0xFF0F",
         "neither": "update with mask 0x02, the images differ in no column",
     }
+    of_headers = said(WITH_HEADERS, HEADERS, update("0200", {10}), update("0200", None))
+    assert of_headers.examples == {"big": "update with mask 0x0200"}
 
 
 @pytest.mark.parametrize("highest", [9, 60, 61, 64, 65, 100, 1000])

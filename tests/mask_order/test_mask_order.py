@@ -44,6 +44,7 @@ def auto(evidence: Evidence, stored: Evidence = NOTHING, published: ByteOrder = 
         # Faulty masks become flagged changes while most masks are right.
         (Evidence(neither=1), "big", False),
         (Evidence(big=5, neither=5), "big", True),
+        (Evidence(big=1, either=2, undecided=2, neither=5), "big", True),
         # If most masks are wrong, no mask is read.
         (Evidence(neither=2), None, False),
         (Evidence(big=2, either=2, neither=5), None, False),
@@ -77,6 +78,8 @@ def test_a_long_history_does_not_drown_a_window_that_contradicts_it() -> None:
     assert turned.order is None
     assert "were big before" in turned.why
     assert auto(Evidence(neither=10, either=3), history).order is None
+    # As many records obey the rules as obey none.
+    assert auto(Evidence(neither=10, either=10), history)[:2] == ("big", True)
     # A few flagged changes in a small window do not indicate a new table.
     assert auto(Evidence(neither=9), history)[:2] == ("big", True)
 
@@ -93,27 +96,32 @@ def test_words_say_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("evidence", "stored", "order"),
+    ("evidence", "stored", "order", "settled"),
     [
-        (NOTHING, NOTHING, "little"),
-        (Evidence(little=3), NOTHING, "little"),
-        (Evidence(undecided=3), NOTHING, "little"),
-        (Evidence(big=1), NOTHING, None),
-        (Evidence(big=50, little=1), NOTHING, None),
+        (NOTHING, NOTHING, "little", False),
+        (Evidence(little=3), NOTHING, "little", True),
+        (Evidence(undecided=3), NOTHING, "little", False),
+        (Evidence(big=1), NOTHING, None, False),
+        (Evidence(big=50, little=1), NOTHING, None, False),
         # One record against a long history is a faulty mask.
-        (Evidence(big=1), Evidence(little=500), "little"),
-        (Evidence(big=2), Evidence(little=500), None),
+        (Evidence(big=1), Evidence(little=500), "little", True),
+        (Evidence(big=2), Evidence(little=500), None, False),
+        # A window that says nothing takes no proof away.
+        (Evidence(either=3), Evidence(little=500), "little", True),
         # The source was set up again, and the feed states the new order.
-        (Evidence(little=3), Evidence(big=500), "little"),
-        (Evidence(either=3), Evidence(big=500), "little"),
+        (Evidence(little=3), Evidence(big=500), "little", True),
+        (Evidence(little=1, undecided=3), Evidence(big=500), "little", True),
+        (Evidence(either=3), Evidence(big=500), "little", False),
         # This window has no evidence, and earlier windows contradict the setting.
-        (Evidence(undecided=3), Evidence(big=500), None),
-        (Evidence(neither=2), NOTHING, None),
+        (Evidence(undecided=3), Evidence(big=500), None, False),
+        (Evidence(neither=2), NOTHING, None, False),
     ],
 )
-def test_a_stated_order_is_checked(evidence: Evidence, stored: Evidence, order: ByteOrder | None) -> None:
+def test_a_stated_order_is_checked(
+    evidence: Evidence, stored: Evidence, order: ByteOrder | None, settled: bool
+) -> None:
     reading = decide(evidence, stored, "little", "big")
-    assert reading.order == order
+    assert reading[:2] == (order, settled)
     if order is None and not evidence.neither:
         assert reading.why.startswith("the feed states little, but its records contradict that")
 

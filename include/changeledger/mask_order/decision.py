@@ -120,7 +120,7 @@ def _obeys_nothing(evidence: Evidence, stored: Evidence) -> bool:
 def _is_possible(order: ByteOrder, total: Evidence) -> bool:
     against = total.against(order)
     forgiven = max(1, total.decisive // _FORGIVEN_SHARE)
-    return against == 0 or (against <= forgiven and total.of_only(order) >= _OUTWEIGH * against)
+    return against <= forgiven and total.of_only(order) >= _OUTWEIGH * against
 
 
 def _proved(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
@@ -140,11 +140,12 @@ def _has_turned(order: ByteOrder, evidence: Evidence) -> bool:
 def _stated(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
     """Judges a setting by the window, because a source may have been set up again.
 
-    If the window says too little, all windows judge.
+    If the window says too little, all windows judge, unless they contradict a setting with which it agrees.
     """
     agrees = evidence.against(order) == 0 and (evidence.decisive > 0 or not evidence.undecided)
-    judge = evidence if agrees or evidence.decisive > 1 else total
-    if not (agrees or _is_possible(order, judge)):
+    is_over = agrees and not _is_possible(order, total)
+    judge = evidence if is_over or evidence.decisive > 1 else total
+    if not _is_possible(order, judge):
         return _closed(f"the feed states {order}, but its records contradict that", judge)
     return MaskDecision(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")
 

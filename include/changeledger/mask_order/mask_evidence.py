@@ -76,7 +76,7 @@ def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) ->
     some = decoded.filter(pc.and_(is_change, pc.is_valid(decoded.column("mask"))))
     before, after = (ledger.image(some, side, writer_schema) for side in ("before", "after"))
     ordinals = [column.ordinal for column in writer_schema.columns]
-    highest, places = max((*ordinals, *rules.header_ordinals), default=0), [at - 1 for at in ordinals]
+    highest, places = max((*ordinals, *rules.header_ordinals)), [at - 1 for at in ordinals]
     kind = some.column("operation")
     is_update, is_insert = (equal(kind, operation) for operation in (change.UPDATE, change.INSERT))
     differing, known, gaps = (np.zeros((some.num_rows, highest), np.bool_) for _ in range(3))
