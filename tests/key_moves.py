@@ -143,8 +143,9 @@ class _Table:
             "sort_key": position, "commit_lsn": position, "committed_at": AT + timedelta(minutes=transaction),
             "source_position": ("t", 0, at, None), "feed": "feed",
         }  # fmt: skip
-        if self.manner.knows_transaction:
-            row["transaction_id"] = f"{self.number}.{transaction}"
+        # A column of text may hold an empty text where there is no transaction.
+        unknown = ("", None)[at % 2]
+        row["transaction_id"] = f"{self.number}.{transaction}" if self.manner.knows_transaction else unknown
         if old is not None:
             known = (None if name in unsent else cell for name, cell in zip(CELLS, before, strict=True))
             row["before"] = (self._key(old), *known)

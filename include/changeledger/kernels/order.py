@@ -28,7 +28,7 @@ def words(values: pa.BinaryArray) -> list[Ranks]:
     matrix, lengths = _padded(values)
     big_endian = [matrix[:, at : at + _WORD].view(">u8").ravel() for at in range(0, matrix.shape[1], _WORD)]
     native = [word.astype(np.uint64) for word in big_endian]
-    return [rank for rank in (*native, lengths) if len(rank) and (rank != rank[0]).any()]
+    return [rank for rank in (*native, lengths) if (rank != rank[:1]).any()]
 
 
 def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
@@ -38,10 +38,10 @@ def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
     lengths = np.diff(offsets)
     longest = int(lengths.max(initial=0))
     matrix = np.zeros((rows, -(-longest // _WORD) * _WORD), np.uint8)
-    if rows and (lengths == longest).all():
+    if (lengths == longest).all():
         matrix[:, :longest] = data.reshape(rows, longest)
         return matrix, lengths
-    for length in np.unique(lengths[lengths > 0]):
+    for length in np.unique(lengths):
         same = np.flatnonzero(lengths == length)
         matrix[same, :length] = data[offsets[same][:, None] + np.arange(length)]
     return matrix, lengths
@@ -49,7 +49,7 @@ def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
 
 def repeated(ranks: Ranks) -> Indices:
     """Returns the rows whose rank occurs more than once."""
-    at = np.argsort(ranks, kind="stable")
+    at = np.argsort(ranks)
     is_same = ranks[at[1:]] == ranks[at[:-1]]
     is_repeated = np.zeros(len(ranks), np.bool_)
     is_repeated[at[1:][is_same]] = is_repeated[at[:-1][is_same]] = True
@@ -67,7 +67,7 @@ def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
     for column in columns:
         comparable = pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
         encoded = comparable.dictionary_encode(null_encoding="encode")
-        count = max(len(encoded.dictionary), 1)
+        count = len(encoded.dictionary)
         if size * count >= 2**62:
             _, ranks = np.unique(ranks, return_inverse=True)
             size = int(ranks.max(initial=0)) + 1
@@ -129,8 +129,8 @@ def begun_at(first: Bools) -> Indices:
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
 
 
-def running_max(values: npt.NDArray[np.int64], first: Bools) -> npt.NDArray[np.int64]:
-    """Returns, for each row, the greatest value in its group so far."""
+def running_max(values: Ranks, first: Bools) -> Ranks:
+    """Returns, for each row, the greatest value in its group so far; of flags, whether one is set so far."""
     goes_back = values[1:] < values[:-1]
     if not (goes_back & ~first[1:]).any():
         return values

@@ -23,13 +23,9 @@ def begin_times(sequence: OrderedEffects) -> Indices:
     """
     effects, at = sequence.effects, sequence.at
     begins, committed = (_micros(sequence, name) for name in ("valid_from", "committed_at"))
-    # A row that was published to begin later keeps that time.
-    is_read = effects.is_a(change.SNAPSHOT)[at] & (begins <= committed)
-    if not is_read.any():
-        return order.running_max(begins, sequence.is_first)
-    of_changes = order.running_max(np.where(is_read, UNKNOWN, begins), sequence.is_first)
-    latest = np.where(is_read, _of_next(of_changes, is_read, sequence), _NEVER)
-    times = np.minimum(np.where(is_read, committed, begins), latest)
+    is_read = effects.is_a(change.SNAPSHOT)[at]
+    of_next_change = _of_next(begins, is_read, sequence)
+    times = np.where(is_read, np.minimum(committed, of_next_change), begins)
     return order.running_max(times, sequence.is_first)
 
 
@@ -41,8 +37,6 @@ def outdated(sequence: OrderedEffects) -> Indices:
     """
     is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
     places = (sequence.effects.origin[sequence.at] == SEED) & is_shown & sequence.is_followed
-    if not places.any():
-        return np.flatnonzero(places)
     published, read = (_micros(sequence, name) for name in ("valid_from", "committed_at"))
     is_early = _of_next(published, is_shown, sequence) < published
     return np.flatnonzero(places & ((published != read) | is_early))

@@ -62,12 +62,12 @@ def _moves_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
     differs, is_comparable = _compared(effects, at[ends - 1], at[ends], contract)
     start = order.begun_at(ordered.is_first)[ends]
     of_key = order.begins([start], len(ends))
-    is_another = order.running_max(differs.astype(np.int64), of_key) > 0
+    is_another = order.running_max(differs, of_key)
     is_unsure = ordered.is_unsure.copy()
     is_unsure[ends[~is_known & ~is_another & ~is_comparable]] = True
     held, goes_on = _held_by(ordered, ends)
     is_of_arrived = is_comparable & ~differs & _compared(effects, at[held], at[ends], contract)[0]
-    is_chain = order.running_max(is_of_arrived.astype(np.int64), ~goes_on) > 0
+    is_chain = order.running_max(is_of_arrived, ~goes_on)
     swapped = ends[np.where(is_known, is_held & ~is_chain, is_another)]
     return replace(_exchanged(ordered, swapped), is_unsure=is_unsure)
 
@@ -89,7 +89,7 @@ def _deletes_first(ordered: OrderedEffects, contract: Contract) -> OrderedEffect
     of_another, is_comparable = _compared(effects, at[held], at[ends], contract)
     is_of_held = ~ordered.is_deleted[held] & is_comparable & ~of_another
     is_of_held = np.where(ordered.is_first[ends - 1], of_arrived, is_of_held)
-    are_all = order.running_max((~is_of_held).astype(np.int64), ~goes_on) == 0
+    are_all = ~order.running_max(~is_of_held, ~goes_on)
     is_unsure = ordered.is_unsure.copy()
     is_unsure[ends[are_all & ~of_arrived]] = True
     return replace(_exchanged(ordered, ends[are_all]), is_unsure=is_unsure)
