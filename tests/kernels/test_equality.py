@@ -40,3 +40,10 @@ def test_two_cells(kind: str, first: Any, second: Any, differs: bool) -> None:
     column = Column(name="c", type=kind, ordinal=1)
     cells = [pa.array([value], arrow_type(column.spark_type)) for value in (first, second)]
     assert differ(cells[0], cells[1], column).tolist() == [differs]
+
+
+def test_a_day_that_does_not_exist_is_compared_as_text_and_leaves_other_rows_alone() -> None:
+    column = Column(name="c", type="datetimeoffset(0)", ordinal=1)
+    first = pa.array(["2026-02-30T00:00:00Z", "2026-08-07T16:25:00+02:00", "2026-02-30T00:00:00Z"])
+    second = pa.array(["2026-02-30 00:00:00 +00:00", "2026-08-07T14:25:00Z", "2026-02-28T00:00:00Z"])
+    assert differ(first, second, column).tolist() == [True, False, True]

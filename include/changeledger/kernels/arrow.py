@@ -226,6 +226,7 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 def named_where(flags: Bools, names: Sequence[str], known: Bools) -> pa.Array:
     """Returns array<string> with the names whose flag is set in each row; NULL for rows not `known`."""
+    flags = flags & known[:, None]
     _, column = np.nonzero(flags)
     offsets = np.concatenate(([0], np.cumsum(flags.sum(axis=1)))).astype(np.int32)
     values = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))

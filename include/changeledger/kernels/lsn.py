@@ -47,7 +47,7 @@ def parse(text: str) -> bytes | None:
 def _octets(text: str) -> bytes | None:
     if len(text) == _GROUPED and text[8] == ":" == text[17]:
         text = text.replace(":", "")
-    elif len(text) == _GROUPED and text[:2].lower() == "0x":
+    elif text[:2].lower() == "0x":
         text = text[2:]
     return from_hex(text) if len(text) == 2 * WIDTH else None
 

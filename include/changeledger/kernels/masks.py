@@ -73,15 +73,8 @@ def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
 
 
 def columns(flags: Bools, ordinals: Sequence[int], names: Sequence[str], known: Bools) -> pa.ListArray:
-    """Returns array<string> with the names whose flag is set, in ordinal order; NULL for rows not `known`."""
-    in_order = sorted(range(len(names)), key=lambda at: ordinals[at])
-    places = [ordinals[at] - 1 for at in in_order]
-    return named(flags[:, places], [names[at] for at in in_order], known)
-
-
-def named(flags: Bools, names: Sequence[str], known: Bools) -> pa.ListArray:
-    """Returns array<string> with the names whose flag (n x names) is set; NULL for rows not `known`."""
-    return named_where(flags & known[:, None], names, known)
+    """Returns array<string> with the names whose flag is set; NULL for rows not `known`."""
+    return named_where(flags[:, [ordinal - 1 for ordinal in ordinals]], names, known)
 
 
 def of(ordinals: Sequence[int], highest: int) -> Bools:

@@ -37,7 +37,7 @@ def changed(
     is_changed = np.where(mask.known[:, None], by_mask, is_changed)
     is_hidden = images.may_hide(before.states, after.states, len(is_update)) & before.present
     known = is_update & (mask.known | before.present) & (is_changed.any(axis=1) | ~is_hidden)
-    return named_where(is_changed & known[:, None], writer_schema.names, known)
+    return named_where(is_changed, writer_schema.names, known)
 
 
 def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks

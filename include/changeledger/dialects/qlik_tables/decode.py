@@ -25,7 +25,7 @@ from changeledger.dialects.tables import outcomes, values
 from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.rows import RawRows
 from changeledger.kernels import images, lsn, masks
-from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
+from changeledger.kernels.arrow import Bools, Bytes, fixed_width, named_where, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -205,10 +205,8 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
 
 def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
     """Returns the columns that the mask of each update sets."""
-    in_order = sorted(range(len(writer_schema.columns)), key=lambda at: writer_schema.columns[at].ordinal)
     known = rows.masks.known & (rows.code == _UPDATE)
-    names = [writer_schema.names[at] for at in in_order]
-    return masks.named(rows.masks.flags[:, in_order], names, known)
+    return named_where(rows.masks.flags, writer_schema.names, known)
 
 
 def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
