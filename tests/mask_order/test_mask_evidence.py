@@ -18,10 +18,10 @@ from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 
 
-def table(highest: int, first: int = 1) -> Contract:
-    """A table with columns c<ordinal> for the ordinals first..highest. The first column is the key."""
+def table(highest: int, first: int = 1, key: int = 1) -> Contract:
+    """A table with columns c<ordinal> for the ordinals first..highest. The first one is the key, if any."""
     columns = tuple(
-        Column(name=f"c{o}", type="int", ordinal=o, key_position=int(o == first))
+        Column(name=f"c{o}", type="int", ordinal=o, key_position=key * (o == first))
         for o in range(first, highest + 1)
     )
     return Contract(table="dbo.t", columns=columns)
@@ -94,6 +94,9 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("delete sets the key, little", TWELVE, QLIK, delete("0100"), "little"),
     ("delete sets the key, trimmed", TWELVE, QLIK, delete("01"), "either"),
     ("delete sets more than the key", TWELVE, QLIK, delete("03"), "neither"),
+    # 2001: big 1 and 14; little 6 and 9.
+    ("delete beyond the table", TWELVE, QLIK, delete("2001"), "neither"),
+    ("delete of a table without a key", table(12, key=0), QLIK, delete("0804"), "undecided"),
     ("delete of SQL Server sets all", TWELVE, SQL_SERVER, delete("0FFF"), "big"),
     ("delete of SQL Server sets the key only", TWELVE, SQL_SERVER, delete("0001"), "neither"),
     # 0804: big 3 and 12; little 4 and 11.
@@ -108,6 +111,11 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("update beyond the table", TWELVE, QLIK, update("1000", None), "little"),
     # In little order, the highest ordinal is 128: far beyond the table's one word.
     ("update far beyond the table", TWELVE, QLIK, update("00" * 15 + "80", None), "big"),
+    # 8080: in both orders 8 and 16.
+    ("update beyond the table in both orders", TWELVE, QLIK, update("8080", None), "neither"),
+    # Big 1 and 13, or 1 and 24. SQL Server trims no zeros, so the wider mask is that of a wider table.
+    ("update beyond the table, as wide as it", TWELVE, SQL_SERVER, update("1001", {1}), "neither"),
+    ("update beyond the table, wider", TWELVE, SQL_SERVER, update("800001", {1}), "big"),
     ("update with an empty mask", TWELVE, QLIK, update("00", {1}), "untested"),
     # Column 12 is unknown, so only 3 counts.
     ("update with a gap", TWELVE, QLIK, update("0804", {3}, gaps={12}), "big"),
@@ -117,6 +125,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
     ("headers, insert in little order", WITH_HEADERS, HEADERS, insert("800F", {8, 9, 10, 11, 12}), "little"),
     ("headers, delete", WITH_HEADERS, HEADERS, delete("0080"), "big"),
     ("headers, delete trimmed", WITH_HEADERS, HEADERS, delete("80"), "either"),
+    ("headers, update of one byte", WITH_HEADERS, HEADERS, update("80", None), "either"),
     # 0200: big 10; little 2, a header.
     ("headers, update without an image", WITH_HEADERS, HEADERS, update("0200", None), "big"),
     # The page's slip: mask 11000 on a table with headers sets bits 3 and 4, which are header columns.
@@ -263,13 +272,16 @@ def test_evidence_of_decoded_records() -> None:
         # Both large values and the computed column are ignored, whether their bits are set or not.
         ("change", "update", "0402", ROW, differs(name="y", d=8, note="z", scan=b"\x02"), None, None),
         ("change", "update", "041E", ROW, differs(name="y", d=8), None, None),
+        # So are they in inserts and deletes. There are no columns 9 and 10.
+        ("change", "insert", "04A3", None, ROW, None, None),
+        ("change", "delete", "04E3", ROW, None, None, None),
         # In little order, 0402 sets 3 and 10; the table has no column 10.
         ("change", "update", "0204", ROW, differs(name="y", d=8), None, None),
         # A gap is not known to differ: `it's` is unavailable in the before image.
         ("change", "update", "0400", differs(name=None), differs(d=8), [("it's", "unavailable")], None),
     )
     tally = counted(facts(frame, SHAPE, SQL_SERVER), SHAPE, SQL_SERVER)
-    assert counts(tally) == dict.fromkeys(COUNTS, 0) | {"big": 3, "little": 1}
+    assert counts(tally) == dict.fromkeys(COUNTS, 0) | {"big": 5, "little": 1}
 
 
 def test_excluded_columns_say_nothing() -> None:

@@ -158,7 +158,7 @@ class _Judged:
         excluded = self.rules.excluded
         sure = self._flags([c for c in columns if not (c.name in excluded or c.computed or c.is_large)])
         care = sure & ~mask_facts.gaps
-        inserted = ~mask_facts.is_known | ~(mask_facts.known & ~bits & care).any(axis=1)
+        inserted = ~(mask_facts.known & ~bits & care).any(axis=1)
         within = top <= self.highest
         if self.rules.delete_sets == "all":
             deleted = (bits | ~sure).all(axis=1)
