@@ -17,7 +17,7 @@ from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.model.change import UNFIT_COLUMNS
 from changeledger.reconcile.buckets import current
 from changeledger.stages.verification.tables import Proof, concluded
-from changeledger.verify import drift
+from changeledger.verify import drift, sums, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
 from changeledger.verify.verdicts import VERDICTS
@@ -160,6 +160,19 @@ def test_changes_in_flight_are_no_drift(seed: int) -> None:
         verdicts, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
         assert drifts == []
         assert verdicts["in_flight"] > 0
+
+
+def test_a_row_is_judged_once_and_a_changing_one_may_be_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys in flight share their buckets with rows that hashes have proved."""
+    for module in (sums, versions):
+        monkeypatch.setattr(module, "BUCKETS", 2)
+    log = simulate(4, 60)
+    before, rows = (state(log, CUSTOMERS, at) for at in (20, 45))
+    twice = next(row for key, row in before.items() if rows.get(key) not in (None, row))
+    table_proof = proof(log, CUSTOMERS, {**rows, ("again",): twice}, fence(log, 20, 45))
+    verdicts, drifts, first = judged(table_proof)
+    assert (set(verdicts), drifts, first.differing) == ({"in_flight"}, [], [])
+    assert first.equal > 0
 
 
 def loaded(table: Table, rows: Mapping[Key, Row], place: bytes = b"\xf0" * 10) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ class Form(NamedTuple):
 def form_of(column: Column, other: Column) -> Form:
     """Returns the form in which to compare the cells of a column that two feeds have, in either order."""
     if column.spark_type == other.spark_type:
-        return _of_text(column, other) if column.spark_type == "string" else Form()
+        return _of_one_type(column, other)
     if column.spark_type.startswith(EXACT) and other.spark_type.startswith(EXACT):
         return Form(partial(_number, scale=max(_scale(column), _scale(other))))
     # For example a point in time that is text in one feed and a timestamp in the other, or a day as its
@@ -55,8 +55,8 @@ def form_of(column: Column, other: Column) -> Form:
     return Form(_plainly_printed, display.texts)
 
 
-def _of_text(column: Column, other: Column) -> Form:
-    """Returns the form of a column that is text in both: a target may store a source's GUID as a varchar."""
+def _of_one_type(column: Column, other: Column) -> Form:
+    """Returns the form of a column of one type in the lake: a target may store a GUID as a varchar."""
     bases = {column.sql_type.base, other.sql_type.base}
     if "uniqueidentifier" in bases:
         return Form(pc.utf8_upper, unchanged)
@@ -98,14 +98,13 @@ def _plainly_printed(cells: pa.Array) -> pa.StringArray:
 def _digits(floats: pa.FloatingPointArray) -> pa.StringArray:
     """Formats floats as decimals: `10000000` for 1.0E7, and 0 for -0."""
     texts = display.texts(pc.add(floats, pa.scalar(0, floats.type)))
-    has_exponent = pc.fill_null(pc.match_substring(texts, "E"), False)
+    has_exponent = pc.match_substring(texts, "E")
     plain = [f"{Decimal(text):f}" for text in texts.filter(has_exponent).to_pylist()]
     return pc.replace_with_mask(texts, has_exponent, pa.array(plain, pa.string()))
 
 
 def _scale(column: Column) -> int:
-    exact = column.spark_type.startswith("decimal")
-    return (SqlType.parse(column.spark_type).scale or 0) if exact else 0
+    return SqlType.parse(column.spark_type).scale or 0
 
 
 def _number(cells: pa.Array, scale: int) -> pa.StringArray:
@@ -127,7 +126,7 @@ def _instant(texts: pa.StringArray) -> pa.StringArray:
     date = pc.binary_join_element_wise(day, clock, " ")
     written = pc.binary_join_element_wise(date, of_second, offset, "")
     seconds = _seconds(pc.if_else(pc.is_valid(zone), written, None))
-    digits = pc.utf8_rtrim(pc.fill_null(fraction, ""), characters="0")
+    digits = pc.utf8_rtrim(fraction, characters="0")
     return pc.coalesce(pc.binary_join_element_wise(pc.cast(seconds, pa.string()), digits, "."), texts)
 
 

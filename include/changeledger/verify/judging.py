@@ -46,7 +46,7 @@ class _Versions(NamedTuple):
     """The rows that keys may have had when the source was read, and facts about each row.
 
     `right`: the row existed at some moment of the fence. `fresh`: nothing existed before the row, and it
-    began after the beginning of the fence, so the key may not have existed yet.
+    began after the beginning of the fence, so the key may not have existed yet. Each row is one or both.
     """
 
     rows: Indices
@@ -74,7 +74,7 @@ def judge(
     rows = tables[ROWS]
     keys, part = key_codes(rows), column(rows, "part").to_numpy()
     size = int(keys.max(initial=-1)) + 1
-    touched = _any(keys[(part == HISTORY) & flags_of(column(rows, "is_behind"))], size)
+    touched = _any(keys[flags_of(column(rows, "is_behind"))], size)
     apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
     looked_at = np.isin(column(rows, "bucket").to_numpy(), list(differing)) | apart[keys]
     versions = _versions(rows, keys, part, touched, looked_at)
@@ -96,7 +96,7 @@ def _judged(
     is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1)
     is_there, has_version = source.rows >= 0, _any(of, size)
     equal, lived = _any(of[is_equal], size), _any(of[live], size)
-    may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
+    may_lack = _any(of[~versions.alive | versions.fresh], size)
     in_flight, loaded_later = (_any(of[flags], size) for flags in (versions.touched, versions.loaded_later))
     fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
     verdict = np.select(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from changeledger.kernels.arrow import column, flags_of
 from changeledger.kernels.hashed import by
-from changeledger.verify.versions import BUCKETS, CURRENT, HISTORY, SOURCE, key_codes
+from changeledger.verify.versions import BUCKETS, CURRENT, SOURCE, key_codes
 
 ROWS: Final = "rows"
 SUMS: Final = "sums"
@@ -57,7 +57,7 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     is_source, is_current = part == SOURCE, part == CURRENT
     keys = key_codes(rows)
     apart = np.zeros(int(keys.max(initial=-1)) + 1, np.bool_)
-    apart[keys[((part == HISTORY) & is_behind) | (is_current & has_gaps)]] = True
+    apart[keys[is_behind | (is_current & has_gaps)]] = True
     is_apart = apart[keys]
     counted = (is_source | is_current) & ~is_apart
     # Published rows count negatively, so that equal rows cancel each other out.
