@@ -103,7 +103,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     source = source_of(plan.feed)
     raw_rows = RawRows.of(raw)
     header = Header(raw_rows.without(plan.writer_schema.names), source)
-    letters = pc.index_in(header.letter, value_set=_LETTERS, skip_nulls=True)
+    letters = pc.index_in(header.letter, value_set=_LETTERS)
     code = pc.fill_null(letters, _UNKNOWN).to_numpy().astype(np.int64)
     sequences, stamp = Sequences.of(header.seq), header.stamp()
     rows = _Rows(
@@ -157,13 +157,9 @@ def _add_time_problems(problems: Problems, rows: _Rows) -> None:
 
 
 def _add_mask_problems(problems: Problems, rows: _Rows) -> None:
-    header = rows.header
-    if not header.has(CHANGE_MASK):
-        return
-    masked = rows.is_one_of(_INSERT, _UPDATE, _DELETE)
-    broken = masked & ~valid(rows.masks.data)
+    broken = rows.is_one_of(_INSERT, _UPDATE, _DELETE) & ~valid(rows.masks.data)
     if broken.any():
-        text = header.text(CHANGE_MASK)
+        text = rows.header.text(CHANGE_MASK)
         problems.add(broken & valid(text), "malformed_mask", lambda row: f"the mask is {text[row].as_py()}")
 
 
@@ -224,7 +220,7 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
             continue
         unknown = (is_delete | (not column.nullable)) & (not column.key_position)
         if column.is_large:
-            unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
+            unknown = unknown | is_before | (is_update & ~rows.masks.flags[:, at])
         states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE
     return states
 

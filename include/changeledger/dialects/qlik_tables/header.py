@@ -80,9 +80,6 @@ class Header:
     def name(self, header: str) -> str:
         return self.source.header_prefix + header
 
-    def has(self, header: str) -> bool:
-        return self.rows.has(self.name(header))
-
     def missing(self) -> str | None:
         """Returns an error text if no column tells changes from rows of a full load, else None."""
         names = [self.name(header) for header in (CHANGE_SEQ, CHANGE_OPER, OPERATION)]
@@ -109,7 +106,7 @@ class Header:
     @cached_property
     def _spoken(self) -> pa.StringArray:
         """The letter for the word in `operation`; NULL if it is another word."""
-        return _LETTERS.take(pc.index_in(self._word, value_set=_WORDS, skip_nulls=True))
+        return _LETTERS.take(pc.index_in(self._word, value_set=_WORDS))
 
     @cached_property
     def letter(self) -> pa.StringArray:
@@ -154,7 +151,7 @@ class Header:
         """Returns the timestamps, in UTC; NULL where there is none or it is not a point in time."""
 
         def read(column: Read) -> pa.TimestampArray:
-            if column.kind not in {"timestamp", "timestamp_ntz", "date"}:
+            if column.kind not in {"timestamp", "timestamp_ntz"}:
                 text = trimmed(as_text(column.values))
                 # Neither a time of day nor a number is a point in time.
                 begins = pc.match_substring_regex(text, "^[0-9]{4}-")

@@ -45,8 +45,7 @@ class Sequences(NamedTuple):
 
     def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
         """Returns the times, in microseconds since 1970, and which of them are valid."""
-        micros, known = clocks.micros(_number(self.digits[:, :TIME_DIGITS]).astype(np.int64))
-        return micros, self.known & known
+        return clocks.micros(_number(self.digits[:, :TIME_DIGITS]).astype(np.int64))
 
 
 def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
@@ -76,6 +75,6 @@ def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Tim
     in_seq, has_seq = sequences.micros()
     committed_at = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
     has_time = is_known | has_seq | is_load
-    is_elsewhere = is_known & has_seq & clocks.in_another_zone(micros, in_seq)
+    is_elsewhere = has_seq & clocks.in_another_zone(micros, in_seq)
     is_suspect = ~is_load & (~is_known | is_elsewhere)
     return Times(pa.array(committed_at, pa.int64(), mask=~has_time).view(INSTANT), is_suspect)

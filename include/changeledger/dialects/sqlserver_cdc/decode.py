@@ -82,7 +82,7 @@ def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: 
     problems.add(~known & wanted, "malformed_mask", lambda row: f"the mask is {text(row)}")
     needed = masks.width(_highest(plan))
     width = octets.lengths(header.mask)
-    bad, wide = known & (width < needed), known & (width > needed)
+    bad, wide = known & (width < needed), width > needed
     if wide.any():
         # A wider mask is legal: the rows may lack the table's last columns, whose bits the mask has. But no
         # mask is wider than SQL Server's type, and an insert or delete sets all bits.
@@ -119,7 +119,7 @@ def _decoded(
     masked = valid(header.mask)
     bits = masks.bits(header.mask, _highest(plan), written.mask_order or "big")
     ordinals = [column.ordinal for column in written.columns]
-    flags = bits[:, [ordinal - 1 for ordinal in ordinals]] & masked[:, None]
+    flags = bits[:, [ordinal - 1 for ordinal in ordinals]]
     before_unknown, after_unknown = _gaps(rows, code, cells, flags, plan)
     place = header.position()
     sort_key = np.hstack([place, code.astype(np.uint8)[:, None]])
@@ -188,8 +188,6 @@ def _gaps(
         empty = ~valid(cell)
         if not rows.has(column.name):
             before[:, at] = after[:, at] = NOT_CAPTURED
-        elif column.computed:
-            continue
         elif not column.nullable:
             before[empty, at] = after[empty, at] = UNAVAILABLE
         elif column.dropped:

@@ -32,7 +32,7 @@ COMMIT_TIME = "__$commit_time"
 # The pass of a repeated hour in which that was: 0 or 1 (`clock.FallBack`).
 COMMIT_FOLD = "__$commit_fold"
 # 10 bytes in base64, as exports write binary columns.
-BASE64_LSN = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
+_BASE64_LSN = re.compile(r"(?=.{16}\Z)[A-Za-z0-9+/]+={0,2}\Z")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
     values = lsns.array().to_pylist()
     for row in rest:
         text = texts[int(row)].as_py()
-        values[row] = b64decode(text) if BASE64_LSN.match(text) else None
+        values[row] = b64decode(text) if _BASE64_LSN.match(text) else None
     return pa.array(values, pa.binary())
 
 

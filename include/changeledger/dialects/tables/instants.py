@@ -20,7 +20,7 @@ from changeledger.dialects.tables.rows import Read
 from changeledger.kernels import cells
 from changeledger.kernels.arrow import INSTANT, Bools, numbers, valid
 from changeledger.kernels.cast_text import as_text
-from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
+from changeledger.kernels.sql_text import MICROS
 
 Micros = npt.NDArray[np.int64]
 # Unknown fold: the time may be the first or the second occurrence of a repeated hour.
@@ -53,8 +53,6 @@ def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
     """
     if column.kind in {"timestamp", "timestamp_ntz"}:
         return numbers(column.values), valid(column.values)
-    if column.kind == "date":
-        return numbers(column.values).astype(np.int64) * MICROS_A_DAY, valid(column.values)
     texts = as_text(column.values)
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), skip_nulls=True).as_py()
     if usual is not False:
@@ -75,7 +73,7 @@ def in_zones(column: Read) -> tuple[Micros, Bools]:
         for row in np.flatnonzero(unusual.to_numpy(zero_copy_only=False)):
             text = column.values[int(row)].as_py()
             match = _TEXT.match(text.strip())
-            moment = of_text(text, in_zone=True) if match and (match["zone"] or "").strip() else None
+            moment = of_text(text, in_zone=True) if match and match["zone"] else None
             if moment is not None:
                 micros[row], names_zone[row] = moment, True
     return micros, names_zone

@@ -162,7 +162,7 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     moved = np.zeros(len(rows), np.bool_)
     for cell, new in zip(old_key, key, strict=True):
         moved |= images.differs(cell, new)
-    emptied = _emptied(before, after, plan) & paired[:, None]
+    emptied = _emptied(before, after, plan)
     if after.states is not None:
         after = replace(after, states=np.where(emptied, KNOWN, after.states))
     updates = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
@@ -211,7 +211,7 @@ def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
     both = updates.before, updates.after
     required, allowed = masks.of_images(images.differing(*both), images.known_in_both(*both))
     flags = ledger.named(updates.changed, plan.contract.names)
-    known = valid(updates.mask) & valid(updates.changed) & paired
+    known = valid(updates.changed) & paired
     return masks.disagrees(flags, known, required, allowed)
 
 

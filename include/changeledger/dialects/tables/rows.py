@@ -104,7 +104,7 @@ class RawRows:
     def first(self, name: str, form: Callable[[Read], pa.Array], kind: pa.DataType) -> pa.Array:
         """Applies `form` to the column, and returns NULLs of `kind` if there is no such column."""
         forms = [form(read) for read in self.read(name)]
-        return pc.coalesce(*forms) if len(forms) > 1 else forms[0] if forms else pa.nulls(self.size, kind)
+        return pc.coalesce(*forms) if forms else pa.nulls(self.size, kind)
 
     def text(self, name: str) -> pa.StringArray:
         """Returns the values as texts, bytes as 0x and hex."""

@@ -44,7 +44,7 @@ def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cel
     parts = [_typed(read, column, empty_is_null) for read in rows.read(column.name)]
     if not parts:
         return cells.Cells(pa.nulls(rows.size, arrow_type(column.spark_type)))
-    values = pc.coalesce(*(part.values for part in parts)) if len(parts) > 1 else parts[0].values
+    values = pc.coalesce(*(part.values for part in parts))
     unfit = [part.unfit for part in parts if part.unfit is not None]
     return cells.Cells(values, np.logical_or.reduce(unfit) if unfit else None)
 
