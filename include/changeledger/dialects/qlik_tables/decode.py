@@ -166,7 +166,6 @@ def _add_mask_problems(problems: Problems, rows: _Rows) -> None:
 def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
     writer_schema, header, size = plan.writer_schema, rows.header, raw.num_rows
     is_old, is_new = rows.is_one_of(_BEFORE, _DELETE), rows.is_one_of(_LOAD, _INSERT, _UPDATE)
-    is_half = rows.is_one_of(_BEFORE, _UPDATE)
     gaps = _gaps(rows, plan)
     sort_key = np.hstack([rows.sequences.digits, _RANKS[rows.code][:, None]])
     transaction_id, nothing = header.text(TRANSACTION_ID), pa.scalar(None, pa.string())
@@ -194,8 +193,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         source_position=raw.column("source_position"),
     )
     in_transaction = pc.binary_join_element_wise(header.seq, pc.utf8_upper(transaction_id), " ")
-    pair = pc.coalesce(in_transaction, header.seq)
-    pair = pc.if_else(pa.array(is_half), pair, nothing).cast(pa.binary())
+    pair = pc.coalesce(in_transaction, header.seq).cast(pa.binary())
     return Decoded(changes, rows.code == _BEFORE, rows.code == _UPDATE, pair)
 
 
@@ -208,9 +206,11 @@ def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
 def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     """Returns the states of cells: which NULLs are unknown values.
 
-    * In a DELETE, those outside the key.
+    * In a DELETE, all of them.
     * In a large column, those before an update, and those after it if the mask does not set the bit.
-    * In a column outside the key that cannot be NULL, all of them.
+    * In a column that cannot be NULL, all of them.
+
+    A row with a NULL in its key is quarantined.
     """
     states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
@@ -218,7 +218,7 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
         if not rows.raw.has(column.name):
             states[:, at] = NOT_CAPTURED
             continue
-        unknown = (is_delete | (not column.nullable)) & (not column.key_position)
+        unknown = is_delete | (not column.nullable)
         if column.is_large:
             unknown = unknown | is_before | (is_update & ~rows.masks.flags[:, at])
         states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE

@@ -100,7 +100,7 @@ def _add_time_problems(problems: Problems, rows: RawRows, header: Header) -> Non
     problems.add(is_other, "malformed_time", lambda row: f"{COMMIT_TIME} is {text(row)}: {remedy}")
     problems.add(~is_known, "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
     # SQL Server converts an empty text to 1900 (Microsoft's page "CAST and CONVERT").
-    is_early = is_known & (numbers(header.committed_at) < clocks.FIRST_KNOWN)
+    is_early = numbers(header.committed_at) < clocks.FIRST_KNOWN
     problems.add(
         is_early, "no_commit_time", f"{COMMIT_TIME} is before 1971: SQL Server converts an empty text to 1900"
     )

@@ -24,10 +24,8 @@ def in_hex(rows: RawRows, names: Iterable[str]) -> RawRows:
     is_base64 = _are_in_base64(rows)
     if not is_base64.any():
         return rows
-    reads = {name.lower(): [_in_hex(read, is_base64) for read in rows.read(name)] for name in names}
-    return replace(
-        rows, reads={**rows.reads, **{name: of_name for name, of_name in reads.items() if of_name}}
-    )
+    reads = {n.lower(): [_in_hex(read, is_base64) for read in rows.read(n)] for n in names if rows.has(n)}
+    return replace(rows, reads={**rows.reads, **reads})
 
 
 def _are_in_base64(rows: RawRows) -> Bools:

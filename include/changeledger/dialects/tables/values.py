@@ -88,12 +88,12 @@ def _converted(read: Read, column: Column) -> pa.Array:
         return _in_range(values, sql)
     kind = arrow_type(column.spark_type)
     nothing = pa.nulls(len(values), kind)
-    if not in_form and _are_numbers(values.type, kind):
+    if _are_numbers(values.type, kind):
         return _in_range(_of_number(values, kind), sql)
     if column.spark_type == "binary":
         return _of_hex(values, sql) if read.kind == "string" else nothing
-    if read.kind == "boolean" and column.spark_type == "string":
-        # SQL Server prints a bit as 1 or 0, not as true or false: a boolean does not fit a text column.
+    if read.kind == "boolean":
+        # SQL Server prints a bit as 1 or 0, not as true or false: a boolean fits no other type.
         return nothing
     if read.kind != "binary":
         return of_texts(as_text(values), sql)
