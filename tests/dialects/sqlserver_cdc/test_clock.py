@@ -95,7 +95,7 @@ def test_commits_at_once_are_a_little_out_of_order() -> None:
 
 
 def test_the_order_alone_does_not_tell_the_pass_of_an_hour_that_never_falls_back() -> None:
-    assert of("01:50", "02:10", "02:20", "03:10", marked=False) == FallBack(HOUR, lsn(2), None)
+    assert of("01:55", "02:01", "02:20", "03:10", marked=False) == FallBack(HOUR, lsn(2), None)
     assert of("02:10", "02:20") == FallBack(HOUR, lsn(1), None), "what was before was cleaned up"
     assert of("01:55", "02:01", "02:30", "02:31") == FallBack(HOUR, lsn(3), None), (
         "half an hour without marks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -135,6 +135,10 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (256, pa.int32(), "tinyint", NONE),
     (1.9, pa.float64(), "int", NONE),
     (-2.0, pa.float64(), "int", -2),
+    (32767.0, pa.float64(), "smallint", 32767),
+    (32768.0, pa.float64(), "smallint", NONE),
+    (-32768.0, pa.float64(), "smallint", -32768),
+    (-32769.0, pa.float64(), "smallint", NONE),
     (1e10, pa.float64(), "int", NONE),
     # Python cannot divide a number of more than 28 digits.
     (1e30, pa.float64(), "int", NONE),
@@ -259,6 +263,14 @@ def test_values_of_another_type(value: Any, read: pa.DataType, kind: str, expect
     cells = values.cells_of(rows, Column(name="A", type=kind, ordinal=1), empty_is_null=False)
     assert cells.values.to_pylist() == [expected, None]
     assert (cells.unfit is not None and bool(cells.unfit[0])) == (expected is None)
+
+
+def test_a_finer_time_does_not_fit_among_others() -> None:
+    at = datetime(2026, 8, 7, 16, 25)
+    times = pa.array([at, at + timedelta(microseconds=100)], pa.timestamp("us"))
+    rows = RawRows.of(pa.RecordBatch.from_arrays([times], ["at"]))
+    cells = values.cells_of(rows, Column(name="at", type="datetime2(3)", ordinal=1), empty_is_null=False)
+    assert cells.values.to_pylist() == [at, None]
 
 
 def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
