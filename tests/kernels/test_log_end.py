@@ -94,6 +94,14 @@ def test_a_snapshot_of_a_restored_database() -> None:
     assert of_changes(table(snapshot)) is None
 
 
+def test_a_snapshot_of_a_restored_database_east_of_utc() -> None:
+    """Every snapshot row of such a server has a doubtful clock (debezium/debezium#3855)."""
+    snapshot = row(49, 9 * 60, operation="snapshot", change_lsn=None, flags=["clock_suspect"])
+    assert strangers(snapshot, end=END) == [True]
+    assert of_changes(table(snapshot)) is None
+    assert strangers({**snapshot, "flags": ["repaired"]}, end=END) == [False]
+
+
 def test_a_change_without_an_lsn_of_its_own() -> None:
     """CES sends no change LSN."""
     assert strangers(row(49, 60, change_lsn=None), end=END) == [True]

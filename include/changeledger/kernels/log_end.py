@@ -130,7 +130,9 @@ def _is_commit(changes: pa.Table) -> Bools:
     """Returns which rows have a commit's LSN and time. Two equal LSNs are a position of another kind."""
     commit_lsn, change_lsn = column(changes, "commit_lsn"), column(changes, "change_lsn")
     is_change = ~equal(column(changes, "operation"), SNAPSHOT)
-    is_commit: Bools = is_change & ~flags_of(pc.equal(commit_lsn, change_lsn)) & _is_timed(changes)
+    has_commits_place = ~flags_of(pc.equal(commit_lsn, change_lsn))
+    is_exact = _is_timed(changes) & ~holding(column(changes, "flags"), CLOCK_SUSPECT)
+    is_commit: Bools = is_change & has_commits_place & is_exact
     return is_commit
 
 
@@ -138,6 +140,8 @@ def _is_snapshot(changes: pa.Table) -> Bools:
     """Returns which rows are of a whole table's snapshot.
 
     A row of an incremental snapshot has the stream's position, which a restarted connector repeats.
+    A row with a doubtful clock is judged, too: its time may be hours ahead, so that a run stops without need,
+    but else no snapshot of a server east of UTC would reveal a restore.
     """
     is_row = equal(column(changes, "operation"), SNAPSHOT)
     is_whole: Bools = is_row & ~valid(column(changes, "change_lsn")) & _is_timed(changes)
@@ -145,8 +149,7 @@ def _is_snapshot(changes: pa.Table) -> Bools:
 
 
 def _is_timed(changes: pa.Table) -> Bools:
-    flags = column(changes, "flags")
-    is_doubtful = holding(flags, CLOCK_SUSPECT) | holding(flags, REPAIRED)
-    is_there = valid(column(changes, "commit_lsn")) & valid(column(changes, "committed_at"))
-    is_timed: Bools = is_there & ~is_doubtful
+    is_repaired = holding(column(changes, "flags"), REPAIRED)
+    has_lsn, has_time = valid(column(changes, "commit_lsn")), valid(column(changes, "committed_at"))
+    is_timed: Bools = has_lsn & has_time & ~is_repaired
     return is_timed
