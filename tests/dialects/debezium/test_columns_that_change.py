@@ -71,3 +71,24 @@ def test_a_text_that_could_not_be_large_had_a_value() -> None:
     old, new = message(1, FIFTY, None, "abc"), message(2, MAX, "abc", "def")
     first, _ = changes([old, new])
     assert (first["before_unknown_columns"], first["changed"]) == (None, ["c"])
+
+
+def test_a_column_of_another_kind_does_not_narrow_the_others() -> None:
+    """A partition without newer messages has the greatest offset, so that the old block is read last."""
+    millis, iso = (
+        field("int64", "io.debezium.time.Timestamp"),
+        field("string", "io.debezium.time.IsoTimestamp"),
+    )
+    small, large = (
+        {
+            "schema": block({"type": kind, "field": "n"}, {**column, "field": "c"}),
+            "payload": event("c", None, {"id": 1, "n": number, "c": moment}),
+        }
+        for kind, number, column, moment in (
+            ("int32", 7, millis, 1),
+            ("int64", 2**40, iso, "1970-01-01T00:00:00.001Z"),
+        )
+    )
+    first, second, _ = changes([small, large, small])
+    assert [row["disposition"] for row in (first, second)] == ["change", "change"]
+    assert [row["after"]["n"] for row in (first, second)] == [7, 2**40]

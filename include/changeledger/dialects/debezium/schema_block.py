@@ -12,6 +12,7 @@ from changeledger.dialects.debezium.fields import Fields, row_fields
 from changeledger.dialects.debezium.plain import beginning, json_object, names_in, payload_of, places
 from changeledger.dialects.debezium.unions import row_of
 from changeledger.dialects.messages.samples import Sample
+from changeledger.model import growth
 from changeledger.model.column_names import folded, is_name, unlike
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
@@ -167,15 +168,25 @@ def _together(known: Contract | None, newer: Contract | None) -> Contract | None
 
 
 def _beside(newer: Contract, known: Contract) -> Contract:
-    """Returns the newer columns, followed by the dropped ones, which only older messages have."""
-    names = {column.name.lower() for column in newer.columns}
-    dropped = (
-        c.model_copy(update={"nullable": True, "key_position": 0})
-        for c in known.columns
-        if c.name.lower() not in names
-    )
-    both = newer.model_copy(update={"columns": (*newer.columns, *dropped)})
+    """Returns the newer columns, followed by the dropped ones, which only older messages have.
+
+    A column of another kind than before does not affect the others, which have the wider of both types.
+    """
+    earlier = {column.name.lower(): column for column in known.columns}
+    columns = [_grown(newer.table, earlier.pop(c.name.lower(), None), c) for c in newer.columns]
+    dropped = (c.model_copy(update={"nullable": True, "key_position": 0}) for c in earlier.values())
+    both = newer.model_copy(update={"columns": (*columns, *dropped)})
     return newer if both.names_alike else both
+
+
+def _grown(table: str, old: Column | None, new: Column) -> Column:
+    """Returns the newer column in the wider of both types, or unchanged if it is of another kind."""
+    if old is None:
+        return new
+    try:
+        return growth.grown(table, old, new).model_copy(update={"name": new.name})
+    except ContractError:
+        return new
 
 
 def _keyed_as(columns_of: Contract, other: Contract) -> Contract:
