@@ -141,10 +141,10 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     op, connector, writer = read.column("op"), read.column("connector"), plan.writer_schema
     before, after = (events.image(read, side, len(writer.columns)) for side in events.SIDES)
     is_update, is_delete = (flags_of(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
-    before = key_only.known(before, after, is_update, connector, plan)
-    place = positions(read, raw)
     is_mssql = flags_of(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
     misplaced = large_values.misplaced(before, after, is_update, writer) & is_mssql
+    before = key_only.known(before, after, is_update, connector, plan)
+    place = positions(read, raw)
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
     sent = large_values.without_unsent(before, after, is_update & is_mssql, is_delete & is_mssql, plan)
     before, after = (images.without_nulls(image, plan.never_null) for image in sent)
