@@ -475,8 +475,18 @@ def test_a_cell_that_a_row_leaves_out_does_not_show_the_order_of_masks() -> None
     for row, mask in zip(rows, ("0x01FF", "0x0100", "0x0100"), strict=True):
         row["row"]["__$update_mask"] = mask
     tables = [{"table": "dbo.items", "key": ["id"], "columns": columns}]
-    results = decode("sqlserver_cdc", rows, tables=tables)
-    assert [result["disposition"] for result in results] == ["change", "change"]
+    insert, update = decode("sqlserver_cdc", rows, tables=tables)
+    assert (insert["disposition"], update["disposition"]) == ("change", "change")
+    assert (update["changed"], "flags" in update) == (["c9"], False)
+
+
+def test_a_column_that_a_row_leaves_out_has_its_bit_in_the_mask() -> None:
+    """Three header columns are in front, so `qty` has bit 5 (Qlik's page "Change Tables")."""
+    rows = [ct_row("I", "38", id=1, name="a", qty=1), ct_row("U", "20", id=1, name="a")]
+    _, update = decode("qlik_tables", rows)
+    assert update["changed"] == ["qty"]
+    assert "mask_disagrees" not in update["flags"]
+    assert update["after_unknown_columns"] == {"qty": "not_captured"}
 
 
 def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged() -> None:

@@ -1,7 +1,7 @@
 """Assigns rows of change tables to their tables and determines the tables' columns.
 
-A cell that a row does not have is not NULL. So rows with the same columns are read together, as if from a
-table with these columns only: the table's other columns are not captured in them.
+A cell that a row does not have is not NULL. So rows with the same columns are read together: the table's
+other columns are not captured in them, but have their bits in the masks.
 """
 
 from __future__ import annotations
@@ -46,11 +46,8 @@ class ChangeTable(NamedTuple):
     contract: Contract | None
     config: TableConfig
 
-    def columns(self, present: frozenset[str], *, counts_header: bool) -> Contract:
-        """Returns the contract of rows that have the columns `present`, with ordinals as in a mask.
-
-        It contains the key's columns, too.
-        """
+    def columns(self, *, counts_header: bool) -> Contract:
+        """Returns the contract of the rows' columns and of the key's, with ordinals as in a mask."""
         before = len(self.header) if counts_header else 0
         known = {} if self.contract is None else {c.name.lower(): c for c in self.contract.columns}
         if any(c.ordinal == 1 for c in known.values()):
@@ -58,8 +55,8 @@ class ChangeTable(NamedTuple):
         last = max((c.ordinal for c in known.values()), default=before)
         others = [name for name in self.names if name not in known and name not in self.header]
         columns = [
-            *(column for name, column in known.items() if name in present or column.key_position),
-            *(self._column(name, at) for at, name in enumerate(others, last + 1) if name in present),
+            *(column for name, column in known.items() if name in self.names or column.key_position),
+            *(self._column(name, at) for at, name in enumerate(others, last + 1)),
         ]
         return Contract(table=self.table, columns=tuple(columns))
 
@@ -167,14 +164,11 @@ def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> 
     counts = dialect.masks_count_header
     records, resolved, stated = [], {}, {}
     for table in tables:
-        whole = table.columns(frozenset(table.names), counts_header=counts)
-        groups = [
-            _records(dialect, feed, table, table.columns(names, counts_header=counts), rows, names)
-            for names, rows in table.groups()
-        ]
-        all_rows = _records(dialect, feed, table, whole, table.rows)
+        schema = table.columns(counts_header=counts)
+        groups = [_records(dialect, feed, table, schema, rows, names) for names, rows in table.groups()]
+        all_rows = _records(dialect, feed, table, schema, table.rows)
         all_rows = replace(all_rows, decode=partial(_decoded_by_group, groups))
-        resolved[table.table] = resolved_alone(all_rows, whole)
+        resolved[table.table] = resolved_alone(all_rows, schema)
         if table.contract is not None:
             stated[table.table] = table.contract
         records += groups
@@ -182,14 +176,13 @@ def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> 
 
 
 def _decoded_by_group(
-    groups: Sequence[reading.Records], _raw: Rows, _resolved: ResolvedSchema, contract: Contract
+    groups: Sequence[reading.Records], _raw: Rows, resolved: ResolvedSchema, contract: Contract
 ) -> Rows:
-    """Returns the decoded rows of all groups, without a byte order of their masks.
+    """Returns the decoded rows of all groups, to determine the byte order of their masks.
 
-    A cell that a row does not have says nothing of that order, while a NULL does.
+    A NULL says something of that order, a cell that a row does not have says nothing.
     """
-    parts = ((group, group.writer_schema) for group in groups)
-    return together([group.decoded(ResolvedSchema(schema), contract) for group, schema in parts if schema])
+    return together([group.decoded(resolved, contract) for group in groups])
 
 
 def _resolved(
