@@ -6,6 +6,8 @@ sources. `tests/faults/test_gone.py` produces the usual ones for real.
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from changeledger.model.errors import (
@@ -188,3 +190,10 @@ def test_the_keys_that_a_commit_looks_for(monkeypatch: pytest.MonkeyPatch, hidde
     assert error is not None
     assert "a commit to the lake did not succeed" in str(error)
     assert ("Ann" in str(error)) == (hidden == "false")
+
+
+def test_a_long_key_takes_no_time() -> None:
+    began = process_time()
+    error = failures.known(Exception(f"org.apache.iceberg.exceptions.ValidationException: {'a' * 30_000}"))
+    assert str(error).partition(": ")[2].startswith("aaa")
+    assert process_time() - began < 2

@@ -24,6 +24,8 @@ from changeledger.model.errors import (
 from changeledger.pages.redaction import redacted_message
 
 _MOST = 300
+# How much of a line is searched for Java class names, which precede keys of rows and take the square of time.
+_MOST_SEARCHED = 2_000
 # Everything up to the last Java class name before a message.
 _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b[:)]? ?")
 
@@ -241,7 +243,8 @@ def named(connection: str = "") -> Iterator[None]:
 
 def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
     # Py4J begins the line of a Java error with a colon.
-    reason = (_CLASS.sub("", line) or line).lstrip(": ")[:_MOST]
+    begin = line[:_MOST_SEARCHED]
+    reason = (_CLASS.sub("", begin) or begin).lstrip(": ")[:_MOST]
     if cause.quotes_rows and Settings().redact_values:
         reason = redacted_message(reason)
     whose = f" {connection!r}" if connection else ""
