@@ -56,10 +56,16 @@ def test_delete_and_insert_at_one_position_are_one_update() -> None:
         row("i4", "insert", (7, 1, "n"), 4, 9),
         row("u", "update", (8, 1, "n"), 1, 9),
         row("i5", "insert", (9, 1, "n"), 5, 9),
+        # Without a commit LSN there is no position.
+        row("d6", "delete", (10, 1, "n"), 6, 10, commit_lsn=None),
+        row("i6", "insert", (11, 1, "n"), 6, 11, commit_lsn=None),
+        # At one sort key, nothing says that the delete is the first.
+        row("d7", "delete", (12, 1, "n"), 7, 12),
+        row("i7", "insert", (13, 1, "n"), 7, 12),
     ]
     by_id = {change["change_id"]: change for change in rows_of(resolved(rows).changes)}
     moved, kept = by_id.pop("i1"), by_id.pop("i2")
-    assert sorted(by_id) == ["d3", "d4", "d5", "i3", "i4", "i5", "u"]
+    assert sorted(by_id) == ["d3", "d4", "d5", "d6", "d7", "i3", "i4", "i5", "i6", "i7", "u"]
     assert (moved["operation"], moved["key"]["id"], moved["previous_key"]["id"]) == ("update", 2, 1)
     assert moved["before"] == {"id": 1, "a": 5, "note": None}
     assert moved["after"] == {"id": 2, "a": 6, "note": "n"}
@@ -78,9 +84,34 @@ def test_an_update_of_a_value_whose_old_one_is_not_known_does_not_say_that_it_ch
     rows = [
         row("d", "delete", (1, 5, None), 1, 1, before_unknown_columns={"note": "unavailable"}),
         row("i", "insert", (1, 5, "new"), 1, 2),
+        row("d2", "delete", (2, 5, "n"), 2, 3),
+        row("i2", "insert", (2, 5, "n"), 2, 4),
+        row("d3", "delete", (3, 5, "n"), 3, 5),
+        row("i3", "insert", (3, 6, "n"), 3, 6),
     ]
-    (update,) = rows_of(resolved(rows).changes)
-    assert (update["operation"], update["changed"]) == ("update", None)
+    changed = {r["change_id"]: (r["operation"], r["changed"]) for r in rows_of(resolved(rows).changes)}
+    assert changed == {"i": ("update", None), "i2": ("update", []), "i3": ("update", ["a"])}
+
+
+def test_a_row_of_a_table_without_a_key_is_updated_in_halves() -> None:
+    columns = tuple(c.model_copy(update={"key_position": 0}) for c in CONTRACT.columns)
+    keyless = CONTRACT.model_copy(update={"columns": columns})
+    halves = [
+        row("d", "delete", (1, 5, "n"), 1, 1, key=()),
+        row("i", "insert", (1, 6, "n"), 1, 2, key=()),
+    ]
+    (update,) = rows_of(resolve(ledger(halves, keyless), ledger([], keyless), keyless, "w").changes)
+    assert (update["operation"], update["previous_key"], update["changed"]) == ("update", None, ["a"])
+
+
+def test_two_updates_of_keys_may_alternate_in_their_order() -> None:
+    rows = [
+        row("d1", "delete", (1, 5, "n"), 1, 1, sort_key=b"\1"),
+        row("d2", "delete", (2, 5, "n"), 2, 2, sort_key=b"\2"),
+        row("i1", "insert", (3, 5, "n"), 1, 3, sort_key=b"\3"),
+        row("i2", "insert", (4, 5, "n"), 2, 4, sort_key=b"\4"),
+    ]
+    assert outcome(resolved(rows).changes) == (set(), {("d1", "i1"), ("d2", "i2")})
 
 
 def test_a_flag_is_added_to_the_flags_of_the_change() -> None:

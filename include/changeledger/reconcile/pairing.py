@@ -30,16 +30,17 @@ PLACED: Final = ("operation", "commit_lsn", "change_lsn", "sort_key")
 
 
 def halves_of_key_updates(rows: pa.Table) -> tuple[Indices, Indices]:
-    """Returns deletes and inserts of which each pair is one update of a key. `rows` has the columns `PLACED`.
+    """Returns deletes and inserts of which each pair is one update of a key.
+
+    `rows`: deletes and inserts, with the columns `PLACED`.
 
     SQL Server logs such an update (and an update that mentions the key) as delete and insert at one position:
     the same commit and change LSN, the delete first. If more than one delete can belong to an insert, or more
     than one insert to a delete, all rows of the position stay as they are.
     """
     is_insert = equal(column(rows, "operation"), change.INSERT)
-    is_delete = equal(column(rows, "operation"), change.DELETE)
     commit, at = column(rows, "commit_lsn"), column(rows, "change_lsn")
-    candidates = np.flatnonzero((is_insert | is_delete) & valid(commit) & valid(at))
+    candidates = np.flatnonzero(valid(commit) & valid(at))
     candidates = candidates[order.repeated(hash_of([lsn.take(pa.array(candidates)) for lsn in (commit, at)]))]
     of_place = order.codes([lsn.take(pa.array(candidates)) for lsn in (commit, at)], len(candidates))
     return _in_pairs(
@@ -57,7 +58,7 @@ def _in_pairs(
     # Deletes sort after an insert with the same sort key, so they do not count as before it.
     before = np.concatenate(([0], np.cumsum(~is_insert)))
     pairs = np.where(is_insert, before[:-1] - before[start], 0)
-    of_start = np.bincount(start, weights=pairs, minlength=len(rows))
+    of_start = np.bincount(start, weights=pairs)
     inserts = np.flatnonzero((pairs == 1) & (of_start[start] == 1))
     deletes = np.flatnonzero(~is_insert)[before[start[inserts]]]
     return rows[deletes], rows[inserts]
