@@ -121,7 +121,7 @@ def nulls_first(values: pa.Array) -> list[Ranks]:
 def of_delivery(records: pa.StructArray) -> list[Ranks]:
     """Returns ranks of records by source, partition and offset."""
     source, partition, offset, _ = records.flatten()
-    return [*words(source.cast(pa.binary())), *nulls_first(partition), *nulls_first(offset)]
+    return [*words(source), *nulls_first(partition), *nulls_first(offset)]
 
 
 def begun_at(first: Bools) -> Indices:

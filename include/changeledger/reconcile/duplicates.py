@@ -32,14 +32,13 @@ def repeated(new: pa.Table, near: pa.Table, contract: Contract) -> tuple[Bools, 
     """
     ids = column(new, "change_id")
     known = pa.concat_arrays([column(near, name).drop_null() for name in ("change_id", "paired_change_id")])
-    is_repeated = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
+    is_repeated = flags_of(pc.is_in(ids, value_set=known))
     several = order.repeated(hash_of([ids]))
-    if len(several):
-        of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
-        records = column(new, "source_position").take(pa.array(several))
-        in_order = order.by([of_id, *order.of_delivery(records)], len(several))
-        is_first = order.begins([of_id[in_order]], len(several))
-        is_repeated[several[in_order[~is_first]]] = True
+    of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
+    records = column(new, "source_position").take(pa.array(several))
+    in_order = order.by([of_id, *order.of_delivery(records)], len(several))
+    is_first = order.begins([of_id[in_order]], len(several))
+    is_repeated[several[in_order[~is_first]]] = True
     stays = new if not is_repeated.any() else new.filter(pa.array(~is_repeated))
     others, firsts = renumbered.same_changes(stays, near, contract)
     if len(others):
