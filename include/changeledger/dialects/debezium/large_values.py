@@ -95,7 +95,7 @@ def _without_stand_ins(
     olds, news = list(before.cells), list(after.cells)
     for at, value, is_lob in _stand_ins(plan):
         old = _is(olds[at], value)
-        had_value = valid(olds[at]) & before.present & ~old
+        had_value = valid(olds[at]) & ~old
         new = _is(news[at], value) & is_update & ~had_value
         old &= is_update | is_delete if is_lob else is_update
         olds[at], news[at] = _emptied(olds[at], old), _emptied(news[at], new)
