@@ -138,7 +138,9 @@ def assert_in_order(case: Case, results: Mapping[int, dict[str, Any]]) -> None:
     """Asserts that sort keys order the changes as the source does. The case counts records from 1."""
     changes = [at + 1 for at in sorted(results) if results[at]["disposition"] == "change"]
     assert sorted(case.order) == changes
-    assert sorted(changes, key=lambda at: str(results[at - 1]["sort_key"])) == case.order
+    keys = {at: results[at - 1]["sort_key"] for at in changes}
+    assert sorted(changes, key=lambda at: str(keys[at])) == case.order
+    assert len(set(keys.values())) == len(changes), "no two changes are at one place"
 
 
 def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
