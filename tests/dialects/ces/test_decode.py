@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from changeledger.cli.decode import reader
 from changeledger.cli.decode.records import Message
+from changeledger.dialects.ces import positions, sides
 from changeledger.dialects.ces.dialect import CES
 from changeledger.dialects.ces.discovery import discover, facts, merged
 from changeledger.dialects.kernel import EarlierWindows
+from changeledger.model.sql_type import SqlType
 from tests.dialects.golden import cases
 from tests.dialects.reading import decoded
 
@@ -72,3 +75,26 @@ def test_a_large_column_that_a_delete_lacks(
     deleted, _ = reader.results(feed, sent, {})
     assert deleted["operation"] == "delete"
     assert deleted["before_unknown_columns"] == {"body": unknown}
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        # Offsets as RFC 3339 writes them (CloudEvents, `time`); none is more than 18 hours.
+        ("2026-08-07T16:25:00.8833333+05:30", "2026-08-07T10:55:00.883333Z"),
+        ("2026-08-07T16:25:00-03:30", "2026-08-07T19:55:00Z"),
+        ("2026-08-07T16:25:00-18:00", "2026-08-08T10:25:00Z"),
+        ("2026-08-07T16:25:00+18:01", None),
+        ("2026-08-07T16:25:00+05:60", None),
+    ],
+)
+def test_a_time_is_one_moment(text: str, moment: str | None) -> None:
+    since = moment and (datetime.fromisoformat(moment) - datetime(1970, 1, 1, tzinfo=UTC))
+    assert positions.instant(text) == (since and since // timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("/12/", None), ("/w==", b"\xff"), ("AAA/", b"\0\0?"), ("0x5B40", b"[@")]
+)
+def test_a_path_of_a_hierarchyid_is_not_base64(text: str, value: bytes | None) -> None:
+    assert sides.reader(SqlType.parse("hierarchyid"), "any")(text) == value

@@ -125,6 +125,16 @@ ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
         # A message without a key takes the key of another message. A stated key precedes both.
         ([(COLS, ()), (COLS, ("n",))], {}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0, 1])]),
         ([(COLS, ("id",))], {"key": ("n",)}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0])]),
+        # It takes the first key of which it has all columns, also from messages with another type.
+        (
+            [(COLS, ()), (WIDER, ("gone",)), (WIDER, ("id",))],
+            {},
+            [
+                ([ID, N], [0]),
+                ([("id", "int", 1, 0), ("n", "bigint", 2, 0)], [1]),
+                ([ID, ("n", "bigint", 2, 0)], [2]),
+            ],
+        ),
         # Two keys make two schemas.
         (
             [(COLS, ("id",)), (COLS, ("id", "n"))],
