@@ -23,6 +23,7 @@ from changeledger.dialects.interface import TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.dialects.tables.sql import named_table
 from changeledger.jdbc.as_text import printed
 from changeledger.jdbc.database import JdbcDatabase, header
 from changeledger.model.contract import Column, Contract
@@ -235,7 +236,7 @@ def test_what_the_proof_asks_of_a_source() -> None:
     columns = [Column(name=name, type="nvarchar(9)", ordinal=at) for at, name in enumerate(HOSTILE, 1)]
     columns[0] = columns[0].model_copy(update={"key_position": 1})
     contract = Contract(table=f"dbo.{TABLE}", columns=tuple(columns))
-    source = snapshot_sql.source_table("dbo", TABLE, contract.names)
+    source = named_table("dbo", TABLE, *contract.names)
     server = SqlServer("")
     moment = TimeMapping("cdc").highest_lsn().add_columns(snapshot_sql.UtcNow().label("at"))
     asked = [

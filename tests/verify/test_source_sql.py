@@ -8,6 +8,7 @@ import pytest
 
 from changeledger.config.connection import Connection
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.dialects.tables.sql import named_table
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model.contract import Column, Contract
 from changeledger.verify import snapshot_sql
@@ -20,7 +21,7 @@ CONTRACT = Contract(
         Column(name="50%", type="bit", ordinal=3),
     ),
 )
-SOURCE = snapshot_sql.source_table("dbo", "Order Lines", CONTRACT.names)
+SOURCE = named_table("dbo", "Order Lines", *CONTRACT.names)
 
 
 def text(kind: str, query: object) -> str:
@@ -39,6 +40,13 @@ def test_a_table_in_two_parts() -> None:
         for condition in (first, last)
     ]
     assert reported == [f"{rows} WHERE [Order Lines].[order] <= 7", f"{rows} WHERE [Order Lines].[order] > 7"]
+
+
+@pytest.mark.parametrize(("schema", "written"), [("a]b", "[a]]b]"), ("[a]", "[[a]]]"), ("a.b", "[a.b]")])
+def test_marks_of_tsql_in_the_name_of_a_schema(schema: str, written: str) -> None:
+    """A delimited identifier may have any character; `]` is doubled (Microsoft's page on identifiers)."""
+    rows = snapshot_sql.row_count(named_table(schema, "t"))
+    assert text("mssql", rows) == f"SELECT count(*) AS rows FROM {written}.t"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import DateTime, Select, TableClause, column, func, literal, select, table
+from sqlalchemy import DateTime, Select, TableClause, func, literal, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ColumnElement
@@ -41,10 +41,6 @@ def _postgresql(_element: UtcNow, _compiler: SQLCompiler, **_: Any) -> str:
 
 def clock() -> Select[Any]:
     return select(UtcNow().label("at"))
-
-
-def source_table(schema: str, name: str, columns: Sequence[str] = ()) -> TableClause:
-    return table(name, *map(column, columns), schema=schema)
 
 
 def row_count(source: TableClause) -> Select[Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     cast,
     column,
     literal,
+    quoted_name,
     table,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -29,7 +30,9 @@ _AS_TEXT = {"time", "datetimeoffset", "xml"}
 
 
 def named_table(schema: str, name: str, *columns: str) -> TableClause:
-    return table(name, *map(column, columns), schema=schema)
+    # For SQL Server, SQLAlchemy takes these marks for T-SQL's own, unless it has to quote the name.
+    has_marks = not frozenset("[].").isdisjoint(schema)
+    return table(name, *map(column, columns), schema=quoted_name(schema, quote=has_marks or None))
 
 
 # How CONVERT prints the value of an sql_variant without loss, by its base type: first the type to convert to

@@ -16,6 +16,7 @@ from changeledger.control import SnapshotRow, WindowRow
 from changeledger.dialects.hidden_values import masked_columns, require_values
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
+from changeledger.dialects.tables.sql import named_table
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import catalog, iceberg, upkeep
 from changeledger.lake.parallel import parallel_map
@@ -93,12 +94,12 @@ class _SnapshotReader(NamedTuple):
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema.lower(), schema), name)
-        source_columns = self.database.columns(sql.source_table(*place))
+        source_columns = self.database.columns(named_table(*place))
         contract = _present(contract, source_columns)
         if self.database.is_sql_server:
             masked = masked_columns(self.database, *place, contract.names)
             require_values(self.database, *place, masked)
-        source = sql.source_table(*place, contract.names)
+        source = named_table(*place, *contract.names)
         (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])
         raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
