@@ -36,18 +36,26 @@ _MARKUP: Final = frozenset({"params", "styling", "tooltip"})
 
 
 class PageView(DefaultJinjaPageView):
-    def render(self, document: RenderedDocumentContent, template: str | None = None, **more: Any) -> str:
-        self._validate_document(document)
-        content = _escaped(document.to_json_dict())
-        return str(self._get_template(template or self._template).render(content, **more))
-
     def __init__(self, **folders: Any) -> None:
         super().__init__(**folders)
         self.env.bytecode_cache = _COMPILED
 
+    def render(self, document: RenderedDocumentContent, *args: Any, **more: Any) -> str:
+        return str(super().render(_Escaped(document), *args, **more))  # type: ignore[no-untyped-call]
+
 
 class IndexView(PageView, DefaultJinjaIndexPageView):
     """The view of the index, which has another template."""
+
+
+class _Escaped(RenderedDocumentContent):
+    """The content of a page, with its text escaped."""
+
+    def __init__(self, content: RenderedDocumentContent) -> None:
+        self._content = content
+
+    def to_json_dict(self) -> dict[str, Any]:
+        return dict(_escaped(self._content.to_json_dict()))
 
 
 def _escaped(content: Any) -> Any:
