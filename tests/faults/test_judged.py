@@ -115,7 +115,7 @@ def published_whole(feed: Feed) -> None:
     assert release.completed
     assert refs.heads(release.tables, "main") == release.tables
     assert refs.heads(release.tables, release_tag(release.id)) == release.tables
-    assert refs.names(release.tables, refs.BRANCH, "run_") == {}, "nothing of the run is left"
+    assert refs.names(release.tables, refs.BRANCH) == {}, "nothing of the run is left"
     pointer = stored_rows(feed.lake.releases)
     assert max(row["release"] for row in pointer) == release.id
     assert len(pointer) == len({row["release"] for row in pointer})

@@ -123,7 +123,7 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built)
     roll_back(lambda: lake, feed, 2, ASKED)
     is_back(feed, 2)
     assert content(feed) == second != before
-    assert refs.names(control().releases.of_feed(feed.feed)[3].tables, refs.BRANCH, "run_") == {}
+    assert refs.names(control().releases.of_feed(feed.feed)[3].tables, refs.BRANCH) == {}
     assert content(feed, "release_3") == before, "a reader by tag sees no change"
     assert stored_rows(lake_name(feed, "dbo.parts")) == [], "a table that came later has no rows"
     assert control().windows.position(feed.feed) == control().releases.of_feed(feed.feed)[1].positions

@@ -10,6 +10,7 @@ import pytest
 from changeledger.config.connection import Connection
 from changeledger.kafka.schema_registry import SchemaRegistry
 from changeledger.kernels import avro
+from changeledger.kernels.avro_types import OtherSchema
 from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
 from sourcelab.process import free_port
 from sourcelab.schema_registry import SchemaRegistry as Server
@@ -60,7 +61,7 @@ def test_a_schema_of_another_type(kind: str, schema: str) -> None:
         number = server.register("items-value", schema, kind)
         kept = of(server.url).schema(number)
     assert kept is not None
-    with pytest.raises(avro.OtherSchema, match=f"type is {kind}") as error:
+    with pytest.raises(OtherSchema, match=f"type is {kind}") as error:
         avro.schema(kept)
     assert error.value.kind == kind
 
