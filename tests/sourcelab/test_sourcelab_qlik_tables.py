@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,20 +12,11 @@ from sourcelab import qlik_tables
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.qlik_tables import Task
 from sourcelab.tables import CUSTOMERS, WIDE, Table
+from tests.sourcelab import customer
+from tests.sourcelab.customer import NOON
 
-NOON = datetime(2024, 3, 1, 12, 0, 0, 125_000, tzinfo=UTC)
 COMMIT = bytes.fromhex("00000027000007580005")
-ROW = {
-    "id": 7,
-    "name": "Ann",
-    "email": None,
-    "active": True,
-    "credit": Decimal("1.5000"),
-    "created_at": datetime(1970, 1, 1),
-    "seen_at": None,
-    "born": date(1970, 1, 2),
-    "notes": "long",
-}
+ROW = {**customer.ROW, "created_at": datetime(1970, 1, 1), "seen_at": None}
 NOTHING = dict.fromkeys(ROW)
 
 

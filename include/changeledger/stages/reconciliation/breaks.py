@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Rows, count, together
@@ -19,10 +20,8 @@ from changeledger.reconcile.image_chain import first_found
 from changeledger.stages.common.context import StageContext
 
 # Columns that tell a break from others, with Spark's types, and those by which it is known again.
-_PLACE = {"table": "string", "key": "string", "change_id": "string"}
-_KNOWN = pa.schema(
-    [*((name, pa.string()) for name in _PLACE), ("sort_key", pa.binary()), ("window_id", pa.string())]
-)
+_PLACE = (("table", "string"), ("key", "string"), ("change_id", "string"))
+_KNOWN = table_schema((*_PLACE, ("sort_key", "binary"), ("window_id", "string")))
 
 
 class Rebuilt(NamedTuple):
@@ -63,8 +62,8 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     elif is_known and rebuilt:
         known = _known(ctx, tables)
         rebuilt = _with_first_runs(tables, known)
-        places = known.select([*_PLACE])
-        gone = [writes.Keys(ctx.workers.given(places), [*_PLACE.items()], places)]
+        places = known.select([name for name, _ in _PLACE])
+        gone = [writes.Keys(ctx.workers.given(places), _PLACE, places)]
     if continued or rebuilt:
         rows = together([*continued, *rebuilt])
         change = writes.TableChange(ctx.lake.image_chain_breaks, ctx.branch, rows, gone)
