@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Any
 
 import msgspec
 
@@ -31,8 +33,22 @@ Token = msgspec.Raw
 Members = Mapping[str, Token]
 
 
+# Held while a decoder is built.
+_BUILDING = Lock()
+
+
 class NotJson(ValueError):
     """The bytes are not one JSON value, or not an object."""
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Returns a decoder of JSON into this type. Threads of several tables may ask at the same time.
+
+    msgspec 0.22 shows a struct to other threads before it has read all its fields: a decoder that was built
+    meanwhile, of another type with the same struct, ends the process (SIGSEGV).
+    """
+    with _BUILDING:
+        return msgspec.json.Decoder(kind)
 
 
 def members(value: bytes | Token) -> dict[str, Token]:

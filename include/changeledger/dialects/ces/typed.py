@@ -30,6 +30,7 @@ from changeledger.dialects.ces.events import (  # fmt: skip
 )
 from changeledger.dialects.ces.key_beside import doubtful
 from changeledger.dialects.ces.single import is_known
+from changeledger.kernels import json_text
 from changeledger.model.contract import Contract
 
 _Text = str | None
@@ -73,7 +74,7 @@ def envelope_of(side: Any) -> tuple[Any, Any]:
 
 def _functions_on(rows: ImageLayout) -> tuple[Callable[[Any], Any], Callable[[Any], bool]]:
     """Returns functions: the row of a side (None if there is none), and whether a row lacks the key."""
-    of_row: Decode = msgspec.json.Decoder(rows.row).decode
+    of_row: Decode = json_text.decoder(rows.row).decode
     nothing = rows.row()
     keys = [attrgetter(field) for field in rows.key_fields]
 
@@ -119,7 +120,7 @@ def _key_beside(rows: ImageLayout) -> Callable[[Any, Sequence[Key] | None], Any]
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """Returns the reader of a message, which gives None or raises one of `UNREADABLE` for unusual ones."""
     rows = layout_of(writer_schema)
-    of_envelope, of_data = (msgspec.json.Decoder(kind).decode for kind in envelope_of(rows.row | str | None))
+    of_envelope, of_data = (json_text.decoder(kind).decode for kind in envelope_of(rows.row | str | None))
     (row_of, lacks_key), key_beside, single_key = _functions_on(rows), _key_beside(rows), len(rows.key) == 1
 
     def read(at: int, value: bytes) -> Event | None:

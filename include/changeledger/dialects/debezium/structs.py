@@ -65,7 +65,7 @@ def typed(plan: TablePlan) -> Typed:
     message = msgspec.defstruct("Message", [*members, ("payload", event | None, None)], gc=False)
     keys = [at for at, column in enumerate(columns) if column.key_position]
     kinds = [arrow_type(column.spark_type) for column in columns]
-    return Typed(msgspec.json.Decoder(message), cells, kinds, keys)
+    return Typed(json_text.decoder(message), cells, kinds, keys)
 
 
 def _source(plan: TablePlan) -> Any:

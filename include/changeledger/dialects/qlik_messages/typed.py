@@ -22,6 +22,7 @@ from changeledger.dialects.qlik_messages.events import (
 )
 from changeledger.dialects.qlik_messages.message import DATA
 from changeledger.dialects.qlik_messages.metadata import MAGIC
+from changeledger.kernels import json_text
 from changeledger.model.contract import Contract
 
 _Text = str | None
@@ -60,7 +61,7 @@ def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
         ("type", Literal[DATA] | None, None),
         ("message", inner | None, None),
     ]
-    decode = msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
+    decode = json_text.decoder(msgspec.defstruct("Message", outer, gc=False)).decode
 
     def read(at: int, value: bytes) -> Event | None:
         # A skipped member may have half a surrogate pair.
