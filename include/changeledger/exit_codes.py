@@ -1,6 +1,7 @@
 """Exit codes of jobs. Airflow's tasks retry, wait or fail by them."""
 
 from collections.abc import Collection
+from signal import SIGKILL, Signals
 
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
@@ -38,3 +39,17 @@ def of(error: ChangeledgerError) -> int:
     if isinstance(error, LeaseHeld | LeaseLost):
         return HELD
     return RETRY if error.retryable else FINAL
+
+
+def in_words(code: int) -> str:
+    """Says how a process ended.
+
+    A signal's code is negative, or above 128 if a shell or Spark reports the code of its own child.
+    """
+    try:
+        signal = Signals(-code if code < 0 else code - 128)
+    except ValueError:
+        return f"ended with code {code}"
+    if signal == SIGKILL:
+        return "was killed (SIGKILL; mostly because memory ran out, see docs/sizing.md)"
+    return f"was ended by {signal.name}"

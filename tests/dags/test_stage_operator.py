@@ -425,7 +425,7 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
     task.application = str(script)
     threading.Timer(1.5, task.on_kill).start()
     began = time.monotonic()
-    with pytest.raises(Failed, match="-9"):
+    with pytest.raises(Failed, match="SIGKILL"):
         task.execute(context())
     assert time.monotonic() - began < 20
 
@@ -477,3 +477,32 @@ def test_a_task_ends_with_the_remedys_first_line() -> None:
     error = "AuditFailed: a rule\n  - detail\n  Remedy: look at the rows:\n    SELECT * FROM t"
     assert Failed(error).code == "Remedy: look at the rows:"
     assert Failed("it died\nwith code 9").code == "with code 9"
+
+
+KILLED = "was killed (SIGKILL; mostly because memory ran out, see docs/sizing.md)"
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        (
+            -9,
+            KILLED,
+        ),
+        # The JVM of spark-submit tells the code of Python, its child.
+        (
+            137,
+            KILLED,
+        ),
+        (-11, "was ended by SIGSEGV"),
+        (255, "ended with code 255"),
+    ],
+)
+def test_a_signal_is_named(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], code: int, end: str
+) -> None:
+    spark(monkeypatch, **WAYS[2])
+    monkeypatch.setattr(Started, "code", code)
+    with pytest.raises(Failed) as caught:
+        operator().execute(context())
+    assert str(caught.value) == f"normalize {end}; see the log above"

@@ -210,9 +210,9 @@ class JobOperator(SparkSubmitOperator):
         if self._lines.error and returncode in (exit_codes.FINAL, exit_codes.RETRY):
             return Failed("\n".join(self._lines.error), final=final)
         # The job failed with a traceback, or was killed.
-        reason = "".join(f": {line}" for line in self._lines.error[-1:])
+        end, reason = exit_codes.in_words(returncode), "".join(f": {line}" for line in self._lines.error[-1:])
         self._log_kept()
-        return Failed(f"{self.task_id} ended with code {returncode}{reason}; see the log above", final=final)
+        return Failed(f"{self.task_id} {end}{reason}; see the log above", final=final)
 
     def on_kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
