@@ -8,9 +8,9 @@ as a single table needs, however many tables there are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event, Lock, local
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from threading import Event, Lock, Thread, local
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -25,12 +25,17 @@ class _Round(Generic[Asked]):
     """The threads of one `Rounds.each`. They work in the order of their items, some at the same time."""
 
     def __init__(self, answer: Callable[[list[Asked]], list[Any]], members: int) -> None:
-        self._answer, self._members, self._at_work = answer, members, 0
+        self._answer, self._members, self._at_work = answer, 0, 0
         self._waiting: dict[int, tuple[Asked, Future[Any]]] = {}
-        self._ready = deque(range(members))
+        self._ready = deque[int]()
         self._turns = [Event() for _ in range(members)]
         self._lock = Lock()
-        self._go_on()
+
+    def begin(self, members: int) -> None:
+        """Lets the first `members` work, whose threads have started. No other member takes part."""
+        with self._lock:
+            self._members, self._ready = members, deque(range(members))
+            self._go_on()
 
     def work(self, at: int, work: Callable[[Item], Result], element: Item) -> Result:
         self._await_turn(at)
@@ -96,11 +101,31 @@ class Rounds(Generic[Asked]):
         todo = list(items)
         if len(todo) < 2 or getattr(self._of_thread, "round", None) is not None:
             return [work(element) for element in todo]
-        new_round = _Round(self._answer, len(todo))
+        new_round, results = _Round(self._answer, len(todo)), [Future[Result]() for _ in todo]
 
-        def member(at: int) -> Result:
+        def member(at: int) -> None:
             self._of_thread.round = new_round, at
-            return new_round.work(at, work, todo[at])
+            try:
+                results[at].set_result(new_round.work(at, work, todo[at]))
+            except BaseException as error:  # noqa: BLE001 - raised below
+                results[at].set_exception(error)
 
-        with ThreadPoolExecutor(len(todo)) as pool:
-            return list(pool.map(member, range(len(todo))))
+        _run(new_round, [Thread(target=member, args=(at,)) for at in range(len(todo))])
+        return [result.result() for result in results]
+
+
+def _run(new_round: _Round[Any], threads: Sequence[Thread]) -> None:
+    """Runs the members' threads until all have ended.
+
+    A round waits for all its members, so each of them must run. A pool's `map` would cancel those that have
+    not begun when the first one fails, and the system may refuse to start more threads.
+    """
+    started = 0
+    try:
+        for thread in threads:
+            thread.start()
+            started += 1
+    finally:
+        new_round.begin(started)
+        for thread in threads[:started]:
+            thread.join()
