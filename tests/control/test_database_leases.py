@@ -19,7 +19,7 @@ from changeledger.control import ControlStore, LeaseRow, ReleaseRow, holder_here
 from changeledger.control.failures import failure_kept
 from changeledger.control.processes import this_process
 from changeledger.model.contract import Column, Contract
-from changeledger.model.errors import LeaseHeld, LeaseLost
+from changeledger.model.errors import ConfigError, LeaseHeld, LeaseLost, SourceUnavailable
 from changeledger.pages.html import failure_noted
 from changeledger.reports import page
 from tests.control.test_control import FEED, hour, lsn
@@ -56,6 +56,24 @@ def test_nothing_is_accepted_while_the_database_is_compared(mine: ControlStore, 
             mine.leases.require_free(COMPARISON)
     assert mine.comparisons.accept("shop", "known", "ann") == 1
     mine.leases.require_free(COMPARISON)
+
+
+def test_a_store_that_fails_as_well_does_not_hide_why_the_work_failed(
+    mine: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise SourceUnavailable("the control store does not answer", "start it")
+
+    def work(error: BaseException) -> None:
+        with monkeypatch.context() as patched, lease_held(mine.leases, COMPARISON, "a comparison", 60):
+            for name in ("renew", "leave", "release"):
+                patched.setattr(mine.leases, name, broken)
+            raise error
+
+    for error in (ConfigError("a wrong setting", "correct it"), KeyError("a bug"), KeyboardInterrupt()):
+        with pytest.raises(type(error)) as raised:
+            work(error)
+        assert raised.value is error
 
 
 def test_who_has_lost_the_lease_stores_no_result(mine: ControlStore, other: ControlStore) -> None:

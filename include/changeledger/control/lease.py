@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -162,8 +162,10 @@ def lease_held(leases: Leases, name: str, holder: str, seconds: float = LEASE_SE
     try:
         with lease_heartbeat(leases, name, holder, seconds):
             yield
-    finally:
-        leases.release(name, holder)
+    except BaseException:
+        _give_up(leases.release, name, holder)
+        raise
+    leases.release(name, holder)
 
 
 @contextmanager
@@ -183,16 +185,22 @@ def lease_heartbeat(leases: Leases, feed: str, holder: str, seconds: float = LEA
         if lost is not None:
             log.warning("%s", error_text(error))
             raise lost from error
-        if isinstance(error, ChangeledgerError) and not error.retryable:
-            leases.release(feed, holder)
-        else:
-            leases.leave(feed, holder)
+        is_final = isinstance(error, ChangeledgerError) and not error.retryable
+        _give_up(leases.release if is_final else leases.leave, feed, holder)
         raise
     except BaseException:
-        leases.leave(feed, holder)
+        _give_up(leases.leave, feed, holder)
         raise
     finally:
         heartbeat.over.set()
+
+
+def _give_up(end: Callable[[str, str], None], feed: str, holder: str) -> None:
+    """Ends the lease after an error of the work. If that fails, the lease ends in its time."""
+    try:
+        end(feed, holder)
+    except Exception as error:  # noqa: BLE001 - the work's own error says more
+        log.warning("%s keeps its lease until it expires: %s", holder, error)
 
 
 def _loss(leases: Leases, feed: str, seconds: float) -> LeaseLost | None:
