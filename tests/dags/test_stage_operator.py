@@ -431,6 +431,22 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @each_way
+def test_a_kill_before_the_job_starts_ends_it(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
+) -> None:
+    """Airflow kills a task only once. Then it ends the task's own process, but not the job's."""
+    spark(monkeypatch, **way)
+    killed: list[int] = []
+    monkeypatch.setattr(Started, "poll", lambda _: None)
+    monkeypatch.setattr(Started, "kill", lambda _: killed.append(1), raising=False)
+    monkeypatch.setattr(os, "killpg", lambda *_: killed.append(1))
+    task = operator()
+    task.on_kill()
+    task.execute(context())
+    assert (len(started), len(killed)) == (1, 1)
+
+
+@each_way
 def test_the_lakes_credentials_may_be_in_a_connection(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], caplog: pytest.LogCaptureFixture, way: Any
 ) -> None:

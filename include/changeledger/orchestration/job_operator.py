@@ -79,6 +79,7 @@ class JobOperator(SparkSubmitOperator):
         self.spark_connection = spark_connection
         self._process: subprocess.Popen[str] | None = None
         self._lines = JobLines()
+        self._is_killed = False
 
     def execute(self, context: Context) -> None:
         try:
@@ -147,6 +148,7 @@ class JobOperator(SparkSubmitOperator):
         log_lines = hook._process_spark_submit_log
 
         def log_but_error(itr: Iterator[Any]) -> None:
+            self._end_if_killed()
             log_lines(text for _, text in self._lines.of(itr))
 
         hook._process_spark_submit_log = log_but_error  # type: ignore[method-assign]
@@ -178,6 +180,7 @@ class JobOperator(SparkSubmitOperator):
             start_new_session=True,
         ) as process:
             self._process = process
+            self._end_if_killed()
             for level, text in self._lines.of(process.stdout or ()):
                 self.log.log(level, "%s", text)
         if process.returncode not in (0, exit_codes.NEEDS_SPARK):
@@ -215,11 +218,17 @@ class JobOperator(SparkSubmitOperator):
         return Failed(f"{self.task_id} {end}{reason}; see the log above", final=final)
 
     def on_kill(self) -> None:
+        self._is_killed = True
         if self._process is not None and self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         if self._hook is not None:
             super().on_kill()
+
+    def _end_if_killed(self) -> None:
+        """Ends a job that has just started if the kill came before it, such as between two processes."""
+        if self._is_killed:
+            self.on_kill()
 
 
 @contextmanager
