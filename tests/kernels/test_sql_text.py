@@ -145,6 +145,9 @@ def test_a_long_text_that_is_no_value_takes_no_time(kind: str, text: str) -> Non
         ("datetime", "2026-08-07 16:25:00.8833333", 1_786_119_900_883_000),
         ("datetime", "2026-08-07 16:25:00.8866667", 1_786_119_900_887_000),
         ("datetime", "2026-08-07 16:25:00.996667", 1_786_119_900_997_000),
+        # Cut or rounded to four digits.
+        ("datetime", "2026-08-07 16:25:00.8866", 1_786_119_900_887_000),
+        ("datetime", "2026-08-07 16:25:00.8867", 1_786_119_900_887_000),
         ("datetime", "2026-08-07 16:25:00.8830000", 1_786_119_900_883_000),
         ("datetime2(7)", "2026-08-07T16:25:00.88", "2026-08-07 16:25:00.8800000"),
         ("datetimeoffset(7)", "2018-07-13 12:23:45.456 +11:00", "2018-07-13T12:23:45.4560000+11:00"),
@@ -173,6 +176,9 @@ def test_a_text_has_its_types_form(kind: str, text: str, expected: object) -> No
         ("time(3)", "24:00:00"), ("time(3)", "16:25:00.8835"), ("datetime2(3)", "2026-08-07 16:25:00.88333"),
         # 0.8834567 s is no third of 10 ms.
         ("datetime", "2026-08-07 16:25:00.8834567"), ("datetime", "2026-08-07 16:25:00.8837"),
+        # One unit beside a third: the first would become the next second.
+        ("datetime", "2026-08-07 16:25:00.9999"), ("datetime", "2026-08-07 16:25:00.8834"),
+        ("datetime", "2026-08-07 16:25:00.8866665"), ("datetime", "2026-08-07 16:25:00.000001"),
         ("datetimeoffset(7)", "2018-07-13T12:23:45"), ("datetimeoffset(7)", "2018-07-13T12:23:45+15:00"),
         # SQL Server's zones end at 14:00.
         ("datetimeoffset(7)", "2018-07-13T12:23:45+14:01"),

@@ -165,23 +165,24 @@ def micros(text: str, digits: int) -> int | None:
 def ticks(text: str) -> int | None:
     """Parses a `datetime`, which counts thirds of 10 ms: .8833333 in a text is .883 in SQL Server's own.
 
-    Returns None if more than three digits match no such third: the column cannot have held them.
+    Returns None if more than three digits are no such third: the column cannot have held them.
     """
-    microseconds = micros(text, 9)
-    if microseconds is None or not _is_tick(text.partition(".")[2].rstrip("0")):
+    microseconds, fraction = micros(text, 9), text.partition(".")[2].rstrip("0")
+    if microseconds is None or (len(fraction) > 3 and not is_third(int(fraction), len(fraction))):
         return None
     microseconds = (microseconds + 500) // 1000 * 1000
     return microseconds if microseconds <= MICROS[1] else None
 
 
-def _is_tick(fraction: str) -> bool:
-    """Returns whether a fraction is a multiple of a third of 10 ms, to one unit of its last place."""
-    if len(fraction) <= 3:
-        return True
-    units_a_second: int = 10 ** len(fraction)
-    thirds = int(fraction) * 300
-    nearest = (thirds + units_a_second // 2) // units_a_second * units_a_second
-    return abs(thirds - nearest) <= 300
+def is_third(fraction: Any, digits: int) -> Any:
+    """Returns whether a fraction of a second is a third of 10 ms, rounded or cut to `digits` digits.
+
+    One unit beside it is another time: .9999 of a `datetime2(4)` would become the next second.
+    `fraction`: a whole number, or an array of them.
+    """
+    units = 10**digits
+    nearest = (fraction * 300 + units // 2) // units
+    return (nearest * units // 300 <= fraction) & (fraction <= (nearest * units + 150) // 300)
 
 
 def day_and_clock(text: str, digits: int) -> str | None:

@@ -172,6 +172,9 @@ def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
         ("datetime", MICROS, 883_300, None), ("datetime", MICROS, 883_123, None),
         ("datetime", NANOS, 883_333_300, 883), ("datetime", NANOS, 886_666_700, 887),
         ("datetime", NANOS, 886_666_667, 887), ("datetime", NANOS, 883_330_000, None),
+        # A unit beside a third is another time.
+        ("datetime", MICROS, 1, None), ("datetime", MICROS, 883_332, None),
+        ("datetime", MICROS, 999_999, None), ("datetime", NANOS, 883_334_000, None),
         # Before 1970: -.116667 is .883333 of the previous second.
         ("datetime", MICROS, -116_667, 883),
     ],

@@ -83,18 +83,25 @@ def _step(sql: SqlType, unit: int) -> int:
 def _fitted(counts: Numbers, sql: SqlType, unit: int) -> tuple[Numbers, Bools]:
     """Rounds counts to the type's digits. Returns them, and which counts have finer digits and do not fit.
 
-    A `datetime` counts in thirds of 10 ms. Its tick .883333, give or take one in the sixth digit, is rounded
-    to .883 as in SQL Server's own text.
+    A `datetime` counts in thirds of 10 ms. Its tick .883333 is rounded to .883 as in SQL Server's own text.
     """
     step, second = _step(sql, unit), 10**unit
     is_between: Bools = counts % step != 0
     if sql.base != "datetime" or not is_between.any():
         return counts, is_between
     fraction = counts % second
-    thirds = fraction * 300
-    is_tick = abs(thirds - (thirds + second // 2) // second * second) <= 300 * (second // 10**6)
+    is_tick = _is_third(fraction, unit)
     rounded = counts - fraction + (fraction + step // 2) // step * step
     return np.where(is_tick, rounded, counts), is_between & ~is_tick
+
+
+def _is_third(fractions: Numbers, unit: int) -> Bools:
+    """Returns which fractions of a second are thirds of 10 ms, with six or more digits before zeros."""
+    is_third = np.zeros(len(fractions), np.bool_)
+    for digits in range(6, unit + 1):
+        shorter, rest = np.divmod(fractions, 10 ** (unit - digits))
+        is_third |= (rest == 0) & sql_text.is_third(shorter, digits)
+    return is_third
 
 
 def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
