@@ -133,7 +133,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     before, after = read.before.image, read.after.image
     knows_old_key = _knows_old_key(read, writer_schema)
     moved = read.has_other_key & knows_old_key
-    changed_columns = changed(before, after, read.are(UPDATE), read.change_mask, writer_schema)
+    changed_columns = changed(read.before, read.after, read.are(UPDATE), read.change_mask, writer_schema)
     flags = _flags(read, moved, knows_old_key, writer_schema)
     before, after, key = images.all_fitted(before, after, read.key, writer_schema, contract)
     rows, place = len(read.events), read.place

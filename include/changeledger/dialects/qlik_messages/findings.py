@@ -13,7 +13,7 @@ from changeledger.dialects.qlik_messages.sides import Side
 from changeledger.kernels import images
 from changeledger.kernels import masks as kernel_masks
 from changeledger.kernels.arrow import Bools, named_where
-from changeledger.kernels.images import Image
+from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.model.contract import Contract
 
 
@@ -26,17 +26,19 @@ def _large(writer_schema: Contract) -> Bools:
 
 
 def changed(
-    before: Image, after: Image, is_update: Bools, mask: Masks, writer_schema: Contract
+    before: Side, after: Side, is_update: Bools, mask: Masks, writer_schema: Contract
 ) -> pa.ListArray:
     """Returns the columns in the mask and the large objects that differ; without a mask, all that differ.
 
     They are unknown if there are none and a large object's old value is unknown: its bit is never set.
     """
-    is_changed = images.differing(before, after)
-    by_mask = mask.columns | (is_changed & _large(writer_schema))
+    large, has_before = _large(writer_schema), before.image.present
+    is_changed = images.differing(before.image, after.image)
+    by_mask = mask.columns | (is_changed & large)
     is_changed = np.where(mask.known[:, None], by_mask, is_changed)
-    is_hidden = images.may_hide(before.states, after.states, len(is_update)) & before.present
-    known = is_update & (mask.known | before.present) & (is_changed.any(axis=1) | ~is_hidden)
+    old_states = np.where(has_before[:, None], before.states, np.where(large, UNAVAILABLE, KNOWN))
+    is_hidden = images.may_hide(old_states, after.states, len(is_update))
+    known = is_update & (mask.known | has_before) & (is_changed.any(axis=1) | ~is_hidden)
     return named_where(is_changed, writer_schema.names, known)
 
 
