@@ -11,6 +11,7 @@ import pytest
 from changeledger.audit import dispositions, ids, record_sums, repeated_halves
 from changeledger.audit.conservation import Balance, balances, received, uneven
 from changeledger.audit.narrow_rows import CHANGE, NARROW, NOT_CHECKED, RULE, Broken, Judged, narrow
+from changeledger.kernels.arrow import RECORD
 from tests.audit.tables import (
     AT,
     CLEAN,
@@ -43,6 +44,12 @@ FAULTS = [
     ("operation_has_its_images", {"operation": "update"}),
     ("operation_has_its_images", {"operation": "update", "flags": None}),
     ("operation_has_its_images", {"operation": "update", "before": key(9), "after": None}),
+    (
+        "operation_has_its_images",
+        {"operation": "update", "before": key(9, None), "flags": ["before_unknown"]},
+    ),
+    ("operation_has_its_images", {"operation": "truncate"}),
+    ("operation_has_its_images", {"operation": "truncate", "before": key(9), "after": None}),
     ("operation_has_its_images", {"operation": "merge"}),
     ("key_not_null", {"key": None}),
     ("key_not_null", {"key": key(9, None)}),
@@ -93,6 +100,19 @@ def test_broken_rows_show_where_they_are() -> None:
     order = broken(of_keys(changes(change(1), change(1, change_id="again"))))["order_strict"]
     assert [row["change_id"] for row in order] == ["id1", "again"]
     assert {row["why"] for row in order} == {"2 changes of the key have this position in the order"}
+
+
+def test_a_change_without_an_operation_breaks_both_rules() -> None:
+    broken_rules = violated(of_keys(changes(*CLEAN, change(9, operation=None))))
+    assert broken_rules == {"operation_has_its_images": 1, "key_not_null": 1}
+
+
+def test_changes_of_two_keys_may_share_a_position() -> None:
+    """Debezium's halves of a key update do. Both keys are suspects, each for its own two changes."""
+    shared = change(2, change_id="shared", sort_key=change(1)["sort_key"])
+    twice = [change(at, change_id=f"{at} {number}") for at in (1, 2) for number in (1, 2)]
+    ids_of_broken = [row["change_id"] for row in broken(of_keys(changes(*twice, shared)))["order_strict"]]
+    assert ids_of_broken == ["1 1", "1 2", "2 1", "2 2"]
 
 
 HISTORY = [
@@ -148,8 +168,9 @@ def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:
         "key": '{"order":1,"rows":1}', "position": "shop.orders[0] 1", "change_id": "id1",
         "why": "the key has changes but no open interval",
     }  # fmt: skip
-    closed = [*kept, interval(1, AT)]
-    assert violated(of_keys(rows, closed)) == {"one_open_interval": 1}
+    for is_deleted in (False, True):
+        closed = [*kept, interval(1, AT, _is_deleted=is_deleted)]
+        assert violated(of_keys(rows, closed)) == {"one_open_interval": 1}
 
 
 def test_a_published_change_that_was_read_again_in_another_text_is_named() -> None:
@@ -230,13 +251,25 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
     assert (gone["position"], gone["change_id"]) == ("shop.orders[0] 9", "id9")
 
 
+OF_LINES = {"source": "lines__ct"}
+
+
 @pytest.mark.parametrize(
-    ("half", "lost"), [(row_record("1B", 1), 0), (row_record("2B", 1), 1), (record(1, "orders__ct"), 1)]
-)
+    ("half", "lost"),
+    [
+        (row_record("1B", 1), 0), (row_record("2B", 1), 1), (record(1, "orders__ct"), 1),
+        # An update of the ledger is paired with this one, but not with that of another change table.
+        (row_record("3B", 1), 0), (row_record("3B", 1) | OF_LINES, 1),
+    ],
+)  # fmt: skip
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
+    joined = changes(change(1, paired_source_position=row_record("3B")))
+    of_ledger = repeated_halves.records_of(joined.combine_chunks().to_batches()[0])
     parts = {
         repeated_halves.HALVES: records(half),
-        repeated_halves.ACCOUNTED: records(row_record("1B"), record(1, "orders__ct")),
+        repeated_halves.ACCOUNTED: pa.concat_tables(
+            [records(row_record("1B"), record(1, "orders__ct")), pa.Table.from_batches([of_ledger])]
+        ),
     }
     breaks = repeated_halves.of_places(parts, CONTRACT.table)[NARROW]
     assert violated(breaks) == ({"duplicates_leave_one": lost} if lost else {})
@@ -253,14 +286,16 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
         (record(0, "shop.lines"), "quarantined"),
         (record(6), "change"),
     ]
-    # A half whose record an earlier run counted.
-    back = entries((record(6), "change"), times=-1)
+    # Halves whose records an earlier run counted.
+    half = record(6, "shop.lines")
+    accounted.append((half, "paired"))
+    back = entries((record(6), "change"), (half, "paired"), times=-1)
     whole = pa.concat_tables([entries(*read, *accounted), back])
     # The entries may be cut anywhere.
     parts = [record_sums.sums(chunk) for chunk in whole.to_batches(max_chunksize=3)]
     sums = record_sums.added(pa.Table.from_batches(parts)).to_pylist()
     assert uneven(sums) == ["shop.orders"]
-    kept = record_sums.faulty({record_sums.ENTRY: whole}, ["shop.orders"])
+    kept = record_sums.faulty({record_sums.ENTRY: whole}, ["shop.lines", "shop.orders"])
     faults = record_sums.faults(kept[record_sums.FAULTS].to_pylist())
     assert balances(sums, faults) == [
         Balance("shop.lines", 1, {"quarantined": 1}),
@@ -280,6 +315,16 @@ def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None
     assert uneven(sums.to_pylist()) == ["shop.orders"]
     (fault,) = record_sums.faulty({record_sums.ENTRY: rows}, ["shop.orders"])[record_sums.FAULTS].to_pylist()
     assert (fault["lost"], fault["doubled"]) == (1, 1)
+    # Faults of two buckets.
+    assert record_sums.faults([fault, fault])["shop.orders"][:2] == (2, 2)
+
+
+def test_a_record_without_a_source_and_a_disposition_is_counted() -> None:
+    cells = [pa.array([record(1, None)], RECORD), pa.array([None], pa.string())]
+    rows = pa.RecordBatch.from_arrays(cells, ["source_position", "disposition"])
+    sums = record_sums.sums(record_sums.of_dispositions(rows)).to_pylist()
+    assert uneven(sums) == ["(no source)"]
+    assert balances(sums, {}) == [Balance("(no source)", 0, {"(none)": 1})]
 
 
 def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
@@ -317,7 +362,11 @@ def test_rows_beside_the_ledger_are_counted_by_kind() -> None:
 
 @pytest.mark.parametrize("redact", [False, True])
 def test_records_that_break_a_rule(redact: bool) -> None:
-    said = [("dbo.t", "quarantined", "bad_json", "Ann"), (None, "quarantined", "before_without_after", None)]
+    said = [
+        ("dbo.t", "quarantined", "bad_json", "Ann"),
+        (None, "quarantined", "before_without_after", None),
+        ("dbo.t", "quarantined", "incompatible_shape", None),
+    ]
     names = ("table", "disposition", "reason", "detail")
     rows = [
         {**dict(zip(names, cells, strict=True)), "source_position": record(n)} for n, cells in enumerate(said)
@@ -326,10 +375,13 @@ def test_records_that_break_a_rule(redact: bool) -> None:
     breaks = broken(pa.table(dispositions.of_records(batch, "feed shop", redact=redact)))
     assert [row["why"] for row in breaks["no_quarantined_records"]] == [
         "dbo.t: bad_json" if redact else "dbo.t: bad_json: Ann", "before_without_after",
+        "dbo.t: incompatible_shape",
     ]  # fmt: skip
-    (unpaired,) = breaks["no_unpaired_images"]
-    assert unpaired["position"] == "shop.orders[0] 1"
-    assert breaks.keys() == {"no_quarantined_records", "no_unpaired_images"}
+    rules = ("no_quarantined_records", "no_unpaired_images", "shapes_fit_contracts")
+    positions = {rule: [row["position"] for row in breaks[rule]] for rule in rules}
+    places = [f"shop.orders[0] {n}" for n in range(3)]
+    assert positions == dict(zip(rules, (places, places[1:2], places[2:]), strict=True))
+    assert breaks.keys() == set(rules)
 
 
 def test_a_rule_that_cannot_be_checked_has_a_row_that_says_so() -> None:
