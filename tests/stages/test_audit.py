@@ -76,6 +76,11 @@ def test_feed_rules(limit: float, over: int) -> None:
     assert quarantined.why == "28 bad_json, 1 before_without_after"
 
 
+def test_a_record_that_counts_twice_is_wrong_as_a_lost_one_is() -> None:
+    conservation = feed_rules(feed(), [Balance("t", 1, {"change": 2}, doubled=1)], {}, {})[0]
+    assert [part.wrong for part in conservation.sums or ()] == [1]
+
+
 def test_what_a_replay_cannot_read_does_not_hold_back_the_rest() -> None:
     balances = [Balance("t", 4, {"quarantined": 3, "change": 1})]
     rules = feed_rules(feed(0.1), balances, {}, {"unparseable_json": 3}, is_replay=True)
@@ -119,11 +124,14 @@ def test_raw_is_what_the_source_had() -> None:
         SourceRead("t[0]", 5, 4),
         SourceRead("t[1]", 5, 5, before=3),
         SourceRead("t[2]", 1, 1, problem="x"),
+        # Raw has a row more than the run has read.
+        SourceRead("t[3]", 2, 1),
     ]
-    came = {"t[0]": 4, "t[1]": 4, "t[2]": 1}
-    promised: dict[str, int | None] = {"t[0]": 5, "t[1]": 5, "t[2]": 1}
+    came = {"t[0]": 4, "t[1]": 4, "t[2]": 1, "t[3]": 2}
+    promised: dict[str, int | None] = {"t[0]": 5, "t[1]": 5, "t[2]": 1, "t[3]": 2}
     assert incomplete(promised, reads, came) == [
         ("t[1]", "asked for 5, received 4"), ("t[2]", "asked for 1, received 1: x"),
+        ("t[3]", "asked for 2, received 2"),
     ]  # fmt: skip
     _, beginning, read_on = source_rules(WindowReads(promised, reads, {}, came), [])
     assert [total.of for total in beginning.sums or () if total.wrong] == ["t[1]"]
@@ -140,6 +148,8 @@ def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
     )
     (shorter,) = incomplete({"t[0]": 6}, [SourceRead("t[0]", 4, 4)], {"t[0]": 4})
     assert shorter[1].endswith(": the window has 6 offsets of it, but the run asked for 4")
+    (longer,) = incomplete({"t[0]": 6}, [SourceRead("t[0]", 7, 7)], {"t[0]": 7})
+    assert longer[1].endswith(": the window has 6 offsets of it, but the run asked for 7")
     whole = [SourceRead("dbo_orders", 5, 5)]
     assert incomplete({"dbo.Orders": None}, whole, {"dbo_orders": 5}) == []
     (other,) = incomplete({"dbo.Orders": None, "dbo.Parts": None}, whole, {"dbo_orders": 5})
