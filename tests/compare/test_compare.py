@@ -22,7 +22,7 @@ from changeledger.kernels.arrow import GAPS, column
 from changeledger.kernels.publishing import PublishChanges, key_id
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
-from changeledger.model.contract import Contract
+from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.publishing import PublishRule
 from changeledger.stages.comparison.matching import Method
@@ -402,6 +402,53 @@ def test_so_is_an_update_of_no_captured_column(method: Method) -> None:
     assert_each_half_counts(halves, updates, method)
 
 
+@by_either
+def test_an_update_in_two_halves_is_counted_as_one(method: Method) -> None:
+    updates = stated([[[(1, 1)]], [[(2, 2)]]])
+    contract = key_moves.CONTRACT
+    whole, halves = ((tables.ledger(rows, contract), contract) for rows in (updates, as_halves(updates)))
+
+    def counted(*sides: tuple[pa.Table, Contract]) -> dict[str, int]:
+        return {name: n for name, n in compared(*sides, method).counts.counts.items() if n}
+
+    in_one_of_both = {"equal": 4, "expected": 2, "update_as_delete_and_insert": 2}
+    assert counted(whole, halves) == counted(halves, whole) == in_one_of_both
+    assert counted(whole, whole) == counted(halves, halves) == {"equal": 6}
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_another_text_and_an_unsent_cell_are_counted_by_column(side: str) -> None:
+    """The padding of a char, a form of its value, and a cell that only one tool sends, in either image."""
+    columns = (
+        Column(name="id", type="int", ordinal=1, key_position=1),
+        Column(name="code", type="char(5)", ordinal=2),
+        Column(name="size", type="int", ordinal=3),
+    )
+    contract = Contract(table="dbo.t", columns=columns)
+    images = {"before": (1, "x", 5), "after": (1, "y", 5)}
+    update = an_insert()[1] | {"operation": "update", "key": (1,), "changed": ["code"], **images}
+    del update["previous_key"]
+
+    def counted(row: LedgerRow, others: Sequence[LedgerRow]) -> tuple[dict[str, int], dict[str, Any]]:
+        sides = [(tables.ledger(rows, contract), contract) for rows in ([row], others)]
+        result, swapped = (compared(*pair).counts for pair in (sides, sides[::-1]))
+        assert result == swapped
+        return {name: n for name, n in result.counts.items() if n}, result.columns
+
+    def with_cells(*cells: Any, **members: Any) -> LedgerRow:
+        return update | {side: (1, *cells), **members}
+
+    code, gap = images[side][1], {f"{side}_unknown_columns": {"code": change.NOT_CAPTURED}}
+    padded, larger = with_cells(f"{code}    ", 5), with_cells(f"{code}    ", 6)
+    assert counted(update, [update]) == ({"equal": 1}, {})
+    in_another_text = {"representation": 1}, {"code": {"representation": 1}}
+    assert counted(padded, [update]) == counted(padded, as_halves([update])) == in_another_text
+    for row in (larger, with_cells(None, 6, **gap)):
+        assert counted(row, [update]) == ({"differs": 1}, {"size": {"differs": 1}})
+    unsent = {"expected": 1, "not_captured": 1}, {"code": {"not_captured": 1}}
+    assert counted(with_cells(None, 5, **gap), [update]) == unsent
+
+
 def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() -> None:
     updates = stated([[[(None, 5)], [(5, None)]]], key_moves.SILENT)
     shown = {"before": updates[4]["after"], "before_unknown_columns": None}
@@ -409,6 +456,8 @@ def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_no_update() ->
     for deleted in (updates, whole):
         assert findings_between(updates, deleted, BY_POSITION) == []
         assert findings_between(updates[:4], deleted, BY_POSITION) == ["extra", "extra"]
+        sides = ((tables.ledger(rows, key_moves.CONTRACT), key_moves.CONTRACT) for rows in (updates, deleted))
+        assert in_spans(compared(*sides).counts) == (len(updates), len(updates))
 
 
 def test_columns_that_one_feed_publishes_in_another_form() -> None:
