@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
@@ -286,6 +287,23 @@ def test_cells_that_no_tool_has_sent_are_unknown_and_no_drift() -> None:
     changed = {**rows, key: rows[key] | {"credit": rows[key]["credit"] + 1}}
     _, drifts, _ = judged(proof(log, CUSTOMERS, changed, fence(log, 40, 40), manner))
     assert drifts == [("differs", ("credit",))]
+
+
+@pytest.mark.parametrize(("cells", "differing"), [({}, ()), ({"name": "old"}, ("name",))])
+def test_a_key_that_is_published_twice_has_drifted(cells: Row, differing: tuple[str, ...]) -> None:
+    """A source has one row of a key: readers who join on the key would get two."""
+    log = simulate(10, 40)
+    rows = log.final_rows(CUSTOMERS)
+    table_proof = proof(log, CUSTOMERS, rows, fence(log, 40, 40))
+    held = table_proof.parts[CURRENT]
+    assert isinstance(held, Held)
+    again = pa.Table.from_pylist([held.table.to_pylist()[0] | cells], held.table.schema)
+    twice = replace(
+        table_proof, parts={**table_proof.parts, CURRENT: Held(pa.concat_tables([held.table, again]))}
+    )
+    verdicts, drifts, _ = judged(twice)
+    assert drifts == [("differs", differing)]
+    assert verdicts["differs"] == 1
 
 
 def test_another_text_of_the_same_value_is_no_drift() -> None:

@@ -47,6 +47,7 @@ class _Versions(NamedTuple):
 
     `right`: the row existed at some moment of the fence. `fresh`: nothing existed before the row, and it
     began after the beginning of the fence, so the key may not have existed yet. Each row is one or both.
+    `repeated`: the key has several current rows, of which at most one can be right.
     """
 
     rows: Indices
@@ -55,6 +56,7 @@ class _Versions(NamedTuple):
     alive: Bools
     touched: Bools
     loaded_later: Bools
+    repeated: Bools
 
 
 class _Source(NamedTuple):
@@ -93,7 +95,7 @@ def _judged(
     source_cells, published_cells = cells.take(source.rows[of]), cells.take(versions.rows)
     bad = source_cells.differing(published_cells)
     live = versions.right & versions.alive
-    is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1)
+    is_equal = live & (source.rows[of] >= 0) & ~bad.any(axis=1) & ~versions.repeated
     is_there, has_version = source.rows >= 0, _any(of, size)
     equal, lived = _any(of[is_equal], size), _any(of[live], size)
     may_lack = _any(of[~versions.alive | versions.fresh], size)
@@ -175,10 +177,14 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     stay = right | fresh
     loaded_later = fresh & flags_of(column(rows, "is_loaded"))[past]
     now = np.flatnonzero((part == CURRENT) & ~touched[keys] & looked_at)
+    repeated = np.bincount(keys[now], minlength=len(touched))[keys[now]] > 1
     alive = ~flags_of(column(rows, "is_deleted"))[past]
     in_flight = touched[keys[past]]
-    # Each flag of versions in history, and of all current rows.
-    flags = (right, True), (fresh, False), (alive, True), (in_flight, False), (loaded_later, False)
+    # Each flag of versions in history, and of current rows.
+    flags = (
+        (right, True), (fresh, False), (alive, True), (in_flight, False), (loaded_later, False),
+        (np.zeros(len(past), np.bool_), repeated),
+    )  # fmt: skip
     of_rows = (np.concatenate((of_past[stay], np.full(len(now), of_now))) for of_past, of_now in flags)
     return _Versions(np.concatenate((past[stay], now)), *of_rows)
 
