@@ -40,8 +40,7 @@ def engine_for(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
     try:
-        patience = {} if "connect_timeout" in parsed.query else {"connect_timeout": CONNECT_SECONDS}
-        return create_engine(parsed, pool_pre_ping=True, connect_args=patience)
+        return _postgresql(parsed)
     except ModuleNotFoundError as error:
         raise ConfigError(f"the control store's driver is not installed: {error}", _REMEDY) from None
 
@@ -68,6 +67,22 @@ def _parsed(url: str) -> URL:
     if backend == "sqlite" and not parsed.database:
         raise ConfigError("the control store's SQLite database has no file", _REMEDY)
     return parsed
+
+
+def _postgresql(url: URL) -> Engine:
+    """Returns an engine whose sessions do not depend on the defaults of the server, database or role."""
+    patience = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
+    # A stricter level fixes what a transaction sees before it waits for a lock, so it would miss what the
+    # lock's last holder has written.
+    engine = create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=patience)
+
+    @event.listens_for(engine, "connect")
+    def _print_times_in_iso(connection: Any, _record: Any) -> None:
+        # The driver reads times in no other style.
+        connection.cursor().execute("SET DateStyle = 'ISO'")
+        connection.commit()
+
+    return engine
 
 
 def _sqlite(url: URL) -> Engine:
