@@ -19,7 +19,7 @@ from changeledger.lake.records import message_record
 from changeledger.model import change
 from changeledger.model.table_names import TableNames
 from changeledger.spark.rows import Workers
-from changeledger.stages.maintenance.one_key import OneKey
+from changeledger.stages.maintenance.one_key import OneKey, in_any_case
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ErasedRecords:
         if not catalog.exists(self.feed.lake.quarantine):
             return []
         messages = iceberg.read(self.spark, self.feed.lake.quarantine)
-        of_table = messages.where(F.lower("table") == self.key.contract.table.lower())
+        of_table = messages.where(F.expr(in_any_case("table")) == self.key.contract.table)
         return self._with_key(of_table.select("source_position", F.col("raw_key").alias(MESSAGE_KEY)))
 
     def _passed_over(self) -> list[DataFrame]:
@@ -115,7 +115,7 @@ class ErasedRecords:
         """
         if not catalog.exists(self.feed.lake.raw) or not catalog.exists(self.feed.lake.dispositions):
             return []
-        table, named = self.key.contract.table.lower(), F.lower("detail")
+        table, named = self.key.contract.table, F.expr(in_any_case("detail"))
         names_table = named.isin(table, table.partition(".")[2]) | named.endswith(f".{table}")
         reasons = F.col("reason").isin(change.TABLE_NOT_CHOSEN, change.TABLE_NOT_IN_FEED)
         passed = iceberg.read(self.spark, self.feed.lake.dispositions).where(reasons & names_table)

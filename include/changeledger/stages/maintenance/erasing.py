@@ -44,7 +44,7 @@ from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.publishing import require_as_published, secret_of
 from changeledger.stages.maintenance.erased_records import ErasedRecords
-from changeledger.stages.maintenance.one_key import OneKey
+from changeledger.stages.maintenance.one_key import OneKey, in_any_case
 from changeledger.stages.maintenance.raw_rows import standing_runs, trim_raw
 
 # Tables of a feed, other than ledgers, that have a `source_position` and lead to no other record.
@@ -174,7 +174,8 @@ class Erasing:
         finds what a killed one has left.
         """
         table = self.key.contract.table
-        shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
+        of_table = f"{in_any_case('table')} = {literal(table)}"
+        shared = f"database = {literal(self.feed.database)} AND {of_table}"
         ours = self.feed.lake
         conditions = {
             self._names.current: [self.key.columns()],
@@ -192,7 +193,7 @@ class Erasing:
         conditions[ours.image_chain_breaks].append(broken)
         # Repairs of an unreleased run: their changes are in no ledger, and the run would apply them again.
         planned = self.key.in_json("decode(source_position.row, 'UTF-8')")
-        conditions[ours.applied_repairs].append(f"lower(`table`) = {literal(table.lower())} AND {planned}")
+        conditions[ours.applied_repairs].append(f"{of_table} AND {planned}")
         return {name: wanted for name, wanted in conditions.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:

@@ -12,6 +12,14 @@ from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 
 
+def in_any_case(name: str) -> str:
+    """Returns the column as text that compares without regard to case.
+
+    Spark's `lower` depends on the language of its JVM: in Turkish, `I` becomes a dotless `i`.
+    """
+    return f"{quoted(name)} COLLATE UTF8_LCASE"
+
+
 @dataclass(frozen=True)
 class OneKey:
     """A key. `values`: the values of its columns as text, by the contract's names."""
