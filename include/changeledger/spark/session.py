@@ -32,23 +32,38 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     # Spark logs the error of each task, which may quote values of rows. The driver still gets it as an
     # exception.
     silent = {"spark.log.level": "FATAL"} if settings.redact_values else {}
-    return {"spark.sql.extensions": extensions, **of_lake, **_SQL, **silent}
+    return {"spark.sql.extensions": extensions, **of_lake, **_QUIET, **SQL, **silent}
 
 
-# Settings that the jobs expect of a session, whatever its catalog.
-_SQL = {
+# Settings of an application for speed.
+_QUIET = {
+    "spark.ui.showConsoleProgress": "false",
+    # Records the caller's line at every call on a Column: two thirds of the time to build a wide plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+# Settings that the jobs expect of a session, whatever its catalog. Spark's defaults are among them where
+# others in `spark-defaults.conf` would change what the jobs read or write.
+SQL = {
     "spark.sql.session.timeZone": "UTC",
     # Bad casts must fail. If a value may be bad, the code uses try_cast and quarantines the record.
     "spark.sql.ansi.enabled": "true",
     # If a JSON member occurs twice, the last one counts.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # In SQL text, names and keys are literals with escaped quotes and backslashes.
+    "spark.sql.parser.escapedStringLiterals": "false",
+    # Fields of structs have names such as `offset`, and stand without quotes in type names.
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    # Groups are known by their columns.
+    "spark.sql.retainGroupColumns": "true",
     # A column may be called `${x}`: names in SQL text must not be substituted.
     "spark.sql.variable.substitute": "false",
     # A JSON member of another type makes the whole message malformed, not the member NULL.
     "spark.sql.json.enablePartialResults": "false",
     # A JDBC column of varchar(n) is text: Spark cannot overwrite a partition from its own char types.
     "spark.sql.legacy.charVarcharAsString": "true",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
     # The optimizer's constraints grow exponentially with the aliases of a wide table: minutes of planning,
     # for filters from which none of these queries gains.
     "spark.sql.constraintPropagation.enabled": "false",
@@ -60,9 +75,6 @@ _SQL = {
     # With a byte limit, Spark sums the sizes of all columns before each row that it hands to Python. For wide
     # rows that took two thirds of the JVM's time. Batches are limited by rows instead: `for_rows_of`.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-    "spark.ui.showConsoleProgress": "false",
-    # Records the caller's line at every call on a Column: two thirds of the time to build a wide plan.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 # Settings for small data, for which preparing a query takes longer than running it.
@@ -245,6 +257,11 @@ def _attached(remote: str, patience: float) -> SparkSession:
     # At exit, pyspark 4.1 sends the server a command and retries for ten minutes if the server is gone. Over
     # a closed channel it fails at once. The function registered last is called first.
     atexit.register(spark.client.close)  # type: ignore[operator]
+    # The server may have been started by an earlier version, or in another way.
+    of_server = spark.conf.getAll
+    for name, value in SQL.items():
+        if of_server.get(name) != value:
+            spark.conf.set(name, value)
     send_package(spark)
     return spark
 
