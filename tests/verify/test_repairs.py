@@ -147,6 +147,22 @@ def test_computed_columns_are_not_used() -> None:
     (row,) = decoded(planned("insert", None, {"id": "1", "bit": "true"}), contract=contract)
     assert row["after"]["bit"] is None
     assert dict(row["after_unknown_columns"])["bit"] == change.NOT_CAPTURED
+    (gone,) = decoded(planned("delete", {"id": "1", "bit": "true"}, None), contract=contract)
+    assert gone["before"]["bit"] is None
+    assert dict(gone["before_unknown_columns"])["bit"] == change.NOT_CAPTURED
+
+
+def test_each_column_of_a_key_has_a_value() -> None:
+    columns = [
+        c.model_copy(update={"key_position": c.ordinal}) if c.ordinal < 4 else c for c in CONTRACT.columns
+    ]
+    whole = {"id": "1", "bit": "true", "tinyint": "0"}
+    contract = CONTRACT.model_copy(update={"columns": tuple(columns)})
+    for name in whole:
+        (row,) = decoded(planned("insert", None, whole | {name: None}), contract=contract)
+        assert (row["disposition"], row["reason"]) == (change.QUARANTINED, "null_key")
+    (row,) = decoded(planned("insert", None, whole), contract=contract)
+    assert row["key"] == {"id": 1, "bit": True, "tinyint": 0}
 
 
 BAD: list[tuple[str, str, dict[str, Any]]] = [
@@ -158,6 +174,7 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
      planned("delete", {"id": "3", "varbinary(max)": "0xG"}, None)),
     ("unknown_column", "dbo.all_types has no column gone, BIT",
      planned("update", {"id": "3", "gone": "1", "BIT": "true"}, {"id": "x", "new": None})),
+    ("unknown_column", "dbo.all_types has no column new", planned("insert", None, {"id": "3", "new": "1"})),
     ("null_key", "a column of the key is NULL", planned("insert", None, {"bit": "true"})),
     ("null_key", "a column of the key is NULL", planned("insert", None, None)),
 ]  # fmt: skip

@@ -5,32 +5,52 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
+import pytest
 
 from changeledger.kernels.in_memory import InMemory
 from changeledger.kernels.rows import as_batch
 from changeledger.verify import resnapshot
 from tests.reconcile import tables
+from tests.reconcile.tables import LedgerRow
 from tests.redelivered_rows import CONTRACT, rows
 
 
-def judged(runs: list[str]) -> dict[str, pa.Table]:
-    ledger = tables.ledger(rows(), CONTRACT)
+def judged(runs: list[str], *more: LedgerRow, versions_first: bool = False) -> dict[str, pa.Table]:
+    ledger = tables.ledger([*rows(), *more], CONTRACT)
     built = tables.all_at_once(ledger, CONTRACT)
     history = pa.concat_tables([built.closed, built.opened])
     parts = [
         resnapshot.sent_again(as_batch(ledger), CONTRACT, runs),
         resnapshot.as_versions(as_batch(history), CONTRACT),
     ]
-    return resnapshot.Judge(CONTRACT)({resnapshot.ROWS: pa.Table.from_batches(parts)})
+    both = pa.Table.from_batches(parts[::-1] if versions_first else parts)
+    return resnapshot.Judge(CONTRACT)({resnapshot.ROWS: both})
 
 
-def test_against_the_version_before() -> None:
-    verdicts = judged(["run"])
-    counts = dict(
-        zip(*(verdicts[resnapshot.COUNTS].column(n).to_pylist() for n in ("verdict", "rows")), strict=True)
+def counts_of(verdicts: dict[str, pa.Table]) -> dict[str, int]:
+    counts = verdicts[resnapshot.COUNTS]
+    return dict(zip(*(counts.column(name).to_pylist() for name in ("verdict", "rows")), strict=True))
+
+
+def test_a_gap_in_the_row_that_is_sent_again_cannot_differ() -> None:
+    known, gap = (
+        {"after": (8, 1, "x")},
+        {"after": (8, 2, None), "after_unknown_columns": {"b": "unavailable"}},
     )
+    first, again = (
+        row | {"key": (8,), "change_id": f"8 {at}", "sort_key": bytes([9, at]), **image}
+        for at, (row, image) in enumerate(((rows()[0], known), (rows()[8], gap)))
+    )
+    wrong = judged(["run"], first, again)[resnapshot.WRONG].to_pylist()
+    (row,) = [row for row in wrong if row["key"] == '{"id":8}']
+    assert [cell["name"] for cell in row["cells"]] == ["a"]
+
+
+@pytest.mark.parametrize("versions_first", [False, True])
+def test_against_the_version_before(versions_first: bool) -> None:
+    verdicts = judged(["run"], versions_first=versions_first)
     # 4 is new to the feed, so it has no previous version. What was unknown before cannot differ.
-    assert counts == {"equal": 3, "missing": 1, "differs": 1}
+    assert counts_of(verdicts) == {"equal": 3, "missing": 1, "differs": 1}
     wrong = {row["key"]: row for row in verdicts[resnapshot.WRONG].to_pylist()}
     assert {key: (row["verdict"], row["last_change_id"]) for key, row in wrong.items()} == {
         '{"id":2}': ("differs", "c1"), '{"id":3}': ("missing", "c3"),
