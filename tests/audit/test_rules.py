@@ -38,6 +38,10 @@ FAULTS = [
     ("operation_has_its_images", {"after": None}),
     ("operation_has_its_images", {"after": key(None, None)}),
     ("operation_has_its_images", {"before": key(9)}),
+    ("operation_has_its_images", {"after": key(8)}),
+    ("operation_has_its_images", {"operation": "delete", "before": key(8), "after": None}),
+    ("operation_has_its_images", {"operation": "update", "before": key(8)}),
+    ("operation_has_its_images", {"operation": "update", "before": key(9), "previous_key": key(8)}),
     ("operation_has_its_images", {"operation": "snapshot", "before": key(9)}),
     ("operation_has_its_images", {"operation": "delete", "before": key(9)}),
     ("operation_has_its_images", {"operation": "delete", "after": None}),
@@ -59,7 +63,7 @@ FAULTS = [
     ("key_not_null", {"source_position": None}),
     ("lsn_width", {"commit_lsn": bytes(9)}),
     ("lsn_width", {"change_lsn": bytes(11)}),
-    ("order_strict", {"key": key(1), "sort_key": b"\x01"}),
+    ("order_strict", {"key": key(1), "after": key(1), "sort_key": b"\x01"}),
 ]
 
 

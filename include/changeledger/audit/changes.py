@@ -26,6 +26,7 @@ from changeledger.audit.narrow_rows import (
     whole,
 )
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, holding, valid
+from changeledger.kernels.images import differs
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
@@ -75,10 +76,11 @@ def _rules(changes: pa.Table, strangers: Mapping[str, Strangers]) -> dict[str, C
 
 
 def _images_fit(changes: pa.Table) -> Bools:
-    """Returns whether each row has the images of its operation, with a whole key in each image."""
-    operation = column(changes, "operation")
+    """Returns whether each row has the images of its operation, each with the key that the change says."""
+    operation, keys, old_keys = (column(changes, name) for name in ("operation", "key", "previous_key"))
     no_before, no_after = (~flags_of(column(changes, name)) for name in (HAS_BEFORE, HAS_AFTER))
-    keyed_before, keyed_after = (whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
+    keyed_before = _has_key(column(changes, BEFORE_KEY), pc.if_else(old_keys.is_valid(), old_keys, keys))
+    keyed_after = _has_key(column(changes, AFTER_KEY), keys)
     reported_missing = holding(column(changes, "flags"), change.BEFORE_UNKNOWN)
     is_new = equal(operation, change.INSERT) | equal(operation, change.SNAPSHOT)
     fits: Bools = is_new & no_before & keyed_after
@@ -86,6 +88,13 @@ def _images_fit(changes: pa.Table) -> Bools:
     fits |= equal(operation, change.UPDATE) & keyed_after & (keyed_before | (no_before & reported_missing))
     fits |= equal(operation, change.TRUNCATE) & no_before & no_after
     return fits
+
+
+def _has_key(in_image: pa.StructArray, keys: pa.StructArray) -> Bools:
+    """Returns whether the images have a whole key: that of the change, unless `key_not_null` finds it."""
+    sides = zip(cells(in_image), cells(keys), strict=True)
+    is_other: Bools = reduce(np.logical_or, (differs(*of_side) for of_side in sides))
+    return whole(in_image) & ~(whole(keys) & is_other)
 
 
 def _identity_missing(changes: pa.Table) -> Bools:

@@ -69,7 +69,7 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
     "operation_has_its_images": _Of(
         "operation",
         "An insert or snapshot has only an after image, a delete only a before image, and an update has both "
-        "unless its before image is known to be missing.",
+        "unless its before image is known to be missing. Each image has the key that the change says.",
     ),
     "key_not_null": _Of(
         "key",
