@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Barrier
+import signal
+from threading import Barrier, main_thread
+from time import sleep
 
 import pytest
 
@@ -77,6 +79,21 @@ def test_an_error_of_one_thread_lets_the_others_end() -> None:
     with pytest.raises(KeyError):
         rounds.each(work, range(6))
     assert rounds.together == [[0, 1, 2, 4, 5]]
+
+
+def test_an_interrupt_lets_all_end() -> None:
+    """The caller then gives up its lease, after which nothing may be written."""
+    rounds, ended = Doubling(), list[int]()
+
+    def work(item: int) -> None:
+        if item == 0:
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        sleep(0.2)
+        ended.append(rounds.ask(item))
+
+    with pytest.raises(KeyboardInterrupt):
+        rounds.each(work, range(3))
+    assert sorted(ended) == [0, 2, 4]
 
 
 def test_within_a_thread_one_after_the_other() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Event, Lock, Thread, local
 from typing import Any, Generic, TypeVar
 
@@ -110,22 +110,27 @@ class Rounds(Generic[Asked]):
             except BaseException as error:  # noqa: BLE001 - raised below
                 results[at].set_exception(error)
 
-        _run(new_round, [Thread(target=member, args=(at,)) for at in range(len(todo))])
+        threads = [Thread(target=member, args=(at,), daemon=True) for at in range(len(todo))]
+        _run(new_round, threads, results)
         return [result.result() for result in results]
 
 
-def _run(new_round: _Round[Any], threads: Sequence[Thread]) -> None:
-    """Runs the members' threads until all have ended.
+def _run(new_round: _Round[Any], threads: Sequence[Thread], results: Sequence[Future[Any]]) -> None:
+    """Runs the members' threads until all have their results.
 
     A round waits for all its members, so each of them must run. A pool's `map` would cancel those that have
     not begun when the first one fails, and the system may refuse to start more threads.
     """
     started = 0
     try:
-        for thread in threads:
-            thread.start()
-            started += 1
+        try:
+            for thread in threads:
+                thread.start()
+                started += 1
+        finally:
+            new_round.begin(started)
+        wait(results[:started])
     finally:
-        new_round.begin(started)
-        for thread in threads[:started]:
-            thread.join()
+        # After an interrupt, too: the caller gives up its lease, and nothing may be written after that. An
+        # interrupted `join` of Python 3.11 takes the thread for ended.
+        wait(results[:started])
