@@ -200,7 +200,7 @@ def _give_up(end: Callable[[str, str], None], feed: str, holder: str) -> None:
     try:
         end(feed, holder)
     except Exception as error:  # noqa: BLE001 - the work's own error says more
-        log.warning("%s keeps its lease until it expires: %s", holder, error)
+        log.warning("%s keeps its lease until it expires: %s", holder, error_text(error))
 
 
 def _loss(leases: Leases, feed: str, seconds: float) -> LeaseLost | None:
