@@ -90,6 +90,8 @@ MISFIT = "value_does_not_fit"
         ("decimal(18,2)", annotated("bytes", "decimal", precision=0), b"\0\0\1\x23", MISFIT),
         ("decimal(18,2)", annotated("bytes", "decimal", precision="9"), b"\0\0\1\x23", MISFIT),
         ("decimal(18,2)", annotated("bytes", "decimal", precision=3, scale=0), b"\x12\x34", MISFIT),
+        # No byte is no number, not even zero.
+        ("decimal(18,2)", annotated("bytes", "decimal", precision=9, scale=2), b"", MISFIT),
         *((number, "bytes", b"\0\0\1\x23", MISFIT) for number in ("decimal(18,2)", "int", "bigint", "float")),
         ("varbinary(8)", "bytes", b"\0\0\1\x23", b"\0\0\1\x23"),
         ("varbinary(8)", "bytes", b"", b""),
@@ -114,6 +116,8 @@ MISFIT = "value_does_not_fit"
         (POINT, NANOS, 1_786_119_900_883_333_300, "2026-08-07 16:25:00.8833333"),
         (POINT, NANOS, 1_786_119_900_883_333_333, MISFIT),
         ("bigint", "long", 9_007_199_254_740_993, 9_007_199_254_740_993),
+        ("bigint", annotated("long", "time-fortnights"), 5, 5),
+        ("bigint", annotated("long", "fortnight-millis"), 5, 5),
     ],
 )  # fmt: skip
 def test_a_cell_in_avro(sql_type: str, kind: Any, value: Any, expected: Any) -> None:

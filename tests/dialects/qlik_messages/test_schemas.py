@@ -193,6 +193,17 @@ def test_messages_without_a_writer_schema_say_what_they_wait_for_or_are_of(
     assert detail in {None, routes.detail}
 
 
+@pytest.mark.parametrize(
+    ("tables", "why"), [((), OTHERS), (feed({"table": "dbo.attrep_status"}).tables, WAITS)]
+)
+def test_a_control_table_of_qlik_is_read_only_if_the_feed_lists_it(tables: Any, why: str) -> None:
+    routes = WriterSchemas(feed().model_copy(update={"tables": tables}), {}, {}).routes(
+        label(table="attrep_status")
+    )
+    assert isinstance(routes, NoSchema)
+    assert routes.reason == why
+
+
 def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None:
     known = {"dbo.items": contract_of("id")}
     assert columns_of(WriterSchemas(feed(), known, {}), label()) == [("id",)]

@@ -106,14 +106,14 @@ def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tup
     shown = "the last one is missing" if last is None else f"the last one is {last}"
     numbers = ", ".join(str(segment.segment) for segment in kept)
     detail = f"segments {numbers} of {kept[0].said.logicalid}, {shown}"
-    # An index has two texts, there are two totals or two ends, or a segment is beyond the end.
+    # An index has two texts, there are two totals, or a segment, perhaps another end, is beyond the end.
     differ = any(
         (first.said.data, first.said.is_final) != (segment.said.data, segment.said.is_final)
         for first, *repeated in deliveries
         for segment in repeated
     )
     totals = {segment.said.total for segment in segments}
-    if differ or len(totals) > 1 or len(ends) > 1 or (last is not None and kept[-1].segment > last):
+    if differ or len(totals) > 1 or (last is not None and kept[-1].segment > last):
         bad = Outcome(change.QUARANTINED, "split_contradictory", detail)
         return None, [(segment, bad) for segment in segments]
     again = Outcome(change.DUPLICATE, "segment_again", detail)

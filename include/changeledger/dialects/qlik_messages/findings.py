@@ -61,8 +61,9 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     small = ~_large(writer_schema)
     stated = np.array([not column.computed for column in writer_schema.columns], np.bool_)
     sides = before.image, after.image
-    both = is_update & before.image.present & after.image.present
-    compared = images.known_in_both(*sides) & stated & both[:, None]
+    # Every update has an image after it.
+    has_both = is_update & before.image.present
+    compared = images.known_in_both(*sides) & stated & has_both[:, None]
     differing, allowed = kernel_masks.of_images(images.differing(*sides), compared)
     inserted = is_insert[:, None] & ~after.is_null
     of_key, allowed_of_key = kernel_masks.of_key(is_delete, are_of_key(writer_schema))
@@ -71,5 +72,4 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     has_value = ~after.is_null | ~before.is_null
     changed_unsent = is_update[:, None] & mask.columns
     is_absent: Bools = ~is_delete & (columns.absent & (has_value | changed_unsent)).any(axis=1)
-    beyond = (mask.known & mask.beyond) | (columns.known & columns.beyond)
-    return disagreeing | beyond | is_absent
+    return disagreeing | mask.beyond | columns.beyond | is_absent

@@ -130,8 +130,6 @@ class WriterSchemas:
         known = None if label.schema_id is not None else self._by_name(label, table, config)
         if known is not None:
             return known
-        if config.table not in self._listed and _is_qliks_own(config.table):
-            return NoSchema(NOT_IN_FEED, config.table)
         return NoSchema(UNKNOWN, _waits_for(label, config.table))
 
     def _by_name(self, label: Label, table: str, config: TableConfig) -> Versions | NoSchema | None:

@@ -105,7 +105,7 @@ class Versions:
     def in_force(self, message: DataMessage) -> int:
         """Returns the newest version before a message in its partition, else the one at its commit time.
 
-        A message never has a version whose metadata was written after it.
+        A message never has a version whose metadata was written after it: -1 if all of it was.
         """
         topic, partition, offset = message.place
         offsets, numbers = self.marks.get((topic, partition), ((), ()))
@@ -117,7 +117,7 @@ class Versions:
         # Perhaps only another partition has its metadata.
         if at_commit > newest and at_commit not in before:
             newest = at_commit
-        return max(0, min(newest, latest, self._written_by(message.written_at)))
+        return min(newest, latest, self._written_by(message.written_at))
 
     def _committed_by(self, moment: int | None, unknown: int) -> int:
         if moment is None:
