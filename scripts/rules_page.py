@@ -107,6 +107,9 @@ BOOK: Final[Mapping[str, Entry]] = {
         "a record without an outcome is lost, one with two is counted twice",
         "clear extract and what follows; if it fails again, report it",
     ),
+    "records_are_kept": Entry(
+        "a record that waits or is in quarantine is read again from there", _OWN_TABLES
+    ),
     "quarantine_limit": Entry(
         "when many records cannot be read, a setting is wrong rather than a record",
         f"look at the reasons in `quarantine`; correct the setting and {_REPLAY}",
@@ -166,6 +169,9 @@ class Weight(NamedTuple):
 # On the audit page these sentences contain the run's own numbers.
 _OF_RECORDS: Final[Mapping[str, Weight]] = {
     "conservation": Weight("Every record that was read has exactly one disposition.", "critical"),
+    "records_are_kept": Weight(
+        "Each record that is quarantined or pending is kept as received, and no other.", "critical"
+    ),
     "quarantine_limit": Weight("At most `quarantine_limit` of the records are quarantined.", "error"),
     "no_quarantined_records": Weight("Every record of the run can be read.", "warning"),
     "shapes_fit_contracts": Weight(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from changeledger.audit.conservation import WindowReads, feed_rules, source_rules, whole_tables
+from changeledger.audit.conservation import WindowReads, feed_rules, kept_records, source_rules, whole_tables
 from changeledger.audit.remedies import REMEDIES
 from changeledger.audit.resetting import reset_rules
 from changeledger.audit.rules import TABLE_RULES, Rule
@@ -30,6 +30,7 @@ def of_records() -> list[Rule]:
         whole_tables({}),
         *reset_rules([], accepts_gap=False),
         *feed_rules(feed, [], {}, {}),
+        kept_records({}),
     ]
 
 

@@ -77,6 +77,8 @@ FAULTS: dict[str, list[str | Added]] = {
         Added("breaks", {**OF_TABLE, "change_id": "'{update}'", "kind": "'cells_differ'"})
     ],
 }  # fmt: skip
+# A rule of the feed's records.
+OF_RECORDS = {"records_are_kept": [Added("quarantine", {**OF_TABLE})]}
 # By audit, the rules whose faults each of `TABLES` has; no fault may break another one's rule, too.
 AUDITS = [
     (("mask_agrees_with_images",), ("operation_has_its_images",), ("current_equals_open_history",)),
@@ -124,7 +126,11 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, faults: Sequence[tu
     """Writes the fault of each rule on the branch of its table, and marks it as built by reconcile."""
     done = control().windows.stage(feed.feed, over, "reconcile")
     assert done is not None
-    shared = {"dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks}
+    shared = {
+        "dispositions": feed.lake.dispositions,
+        "breaks": feed.lake.image_chain_breaks,
+        "quarantine": feed.lake.quarantine,
+    }
     new_tables.create(shared["breaks"], table_schema(change.BREAK_COLUMNS), change.BY_WINDOW)
     written = {*done.tables, *shared.values()}
     for table, rule in faults:
@@ -143,7 +149,7 @@ def corrupt(session: SparkSession, feed: Feed, over: Window, faults: Sequence[tu
             "update": update["change_id"],
             "earlier": earlier["change_id"],
         }
-        for fault in FAULTS[rule]:
+        for fault in (FAULTS | OF_RECORDS)[rule]:
             statement = fault if isinstance(fault, str) else added(session, places, fault)
             session.sql(statement.format(**places, **of))
         written |= {*names.values()}
@@ -188,6 +194,16 @@ def test_the_rules_fail(
         assert [name for name in TABLES if not verdicts[name, rule].success] == [table]
         assert verdicts[table, rule].detail["stops"]
         assert f'"type": "{rule}"' in results
+
+
+def test_a_record_in_quarantine_without_its_disposition(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    feed = feed_of(built.source, monkeypatch)
+    corrupt(session, feed, built.over, [(TABLE, "records_are_kept")])
+    with pytest.raises(AuditFailed, match=r"records_are_kept: 1 violation"):
+        audit.run(session, feed, built.over)
 
 
 def test_nothing_fails_without_a_fault(

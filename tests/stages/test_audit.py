@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.audit.conservation import Balance, WindowReads, feed_rules, source_rules
+from changeledger.audit import record_sums
+from changeledger.audit.conservation import Balance, WindowReads, feed_rules, kept_records, source_rules
 from changeledger.audit.gate import RuleResult, Subject, docs_index, document, gate, judge
 from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, ROWS, RULE, RULES
 from changeledger.audit.page import Audit, shown
@@ -23,7 +24,7 @@ from changeledger.config.feed import Feed
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import SourceRead, Window, promised
 from changeledger.spark.rows import Workers
-from tests.audit.tables import CONTRACT
+from tests.audit.tables import CONTRACT, entries, record
 from tests.feeds import feed_of
 from tests.spark_jobs import Counter
 
@@ -79,6 +80,26 @@ def test_feed_rules(limit: float, over: int) -> None:
 def test_a_record_that_counts_twice_is_wrong_as_a_lost_one_is() -> None:
     conservation = feed_rules(feed(), [Balance("t", 1, {"change": 2}, doubled=1)], {}, {})[0]
     assert [part.wrong for part in conservation.sums or ()] == [1]
+
+
+def test_records_that_wait_are_kept_as_such() -> None:
+    def sums(*offsets: int) -> list[dict[str, Any]]:
+        rows = entries(*((record(offset), "") for offset in offsets))
+        return record_sums.sums(rows.combine_chunks().to_batches()[0]).to_pylist()
+
+    sides = {
+        "quarantined": (sums(1, 2), sums(2, 1)), "pending": (sums(1, 2), sums(1)),
+        "lost and another": (sums(1), sums(2)), "none": ([], []),
+    }  # fmt: skip
+    asked = kept_records(sides).sums or ()
+    assert [row.wrong for row in asked] == [0, 1, 1, 0]
+    assert asked[1].why == "2 records are pending, 1 are kept as such"
+
+
+def test_a_disposition_that_is_none_accounts_for_nothing() -> None:
+    """As of a record whose disposition is NULL."""
+    (rule, *_) = feed_rules(feed(), [Balance("t", 2, {"change": 1, "(none)": 1})], {}, {})
+    assert [row.wrong for row in rule.sums or ()] == [1]
 
 
 def test_what_a_replay_cannot_read_does_not_hold_back_the_rest() -> None:

@@ -204,7 +204,30 @@ def feed_rules(
 
 def _balanced(balance: Balance, faulty: Faulty | None) -> Sum:
     records = "" if faulty is None else ": " + "; ".join(faulty.samples)
-    return Sum(balance.source, balance.lost + balance.doubled, str(balance).split(": ", 1)[1] + records)
+    unknown = sum(n for name, n in balance.dispositions.items() if name not in change.DISPOSITIONS)
+    wrong = balance.lost + balance.doubled + unknown
+    return Sum(balance.source, wrong, str(balance).split(": ", 1)[1] + records)
+
+
+def kept_records(kept: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> Rule:
+    """Returns `records_are_kept`.
+
+    `kept`: by disposition, `record_sums.SUMS` of the records that have it, and of those that are kept so.
+    """
+    return Rule(
+        "records_are_kept",
+        "source_position",
+        "Each record that is quarantined or pending is kept as received, and no other.",
+        "critical",
+        tuple(_kept(disposition, sides) for disposition, sides in kept.items()),
+    )
+
+
+def _kept(disposition: str, sides: Sequence[Sequence[Mapping[str, Any]]]) -> Sum:
+    said, rows = ([sum(row[name] for row in side) for name in ("n", "low", "high")] for side in sides)
+    count, kept = said[0], rows[0]
+    wrong = max(abs(count - kept), int(said != rows))
+    return Sum(disposition, wrong, f"{count:,} records are {disposition}, {kept:,} are kept as such")
 
 
 def _quarantine_rules(

@@ -71,6 +71,12 @@ def of_breaks(breaks: pa.RecordBatch, table: str) -> pa.RecordBatch:
     return as_batch(narrow(judged, {"image_chain": lambda: Broken(np.arange(len(rows)), why)}))
 
 
+def of_disposition(rows: pa.RecordBatch, disposition: str) -> pa.RecordBatch:
+    """Returns the records with this disposition."""
+    is_that = pa.array(equal(rows.column("disposition"), disposition))
+    return rows.filter(is_that).select(["source_position"])
+
+
 def named_duplicates(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Selects the duplicates that name a change; `detail` is its id."""
     return rows.filter(pa.array(_repeats(rows) & valid(rows.column("detail"))))

@@ -86,6 +86,7 @@ REMEDIES: Final[Mapping[str, str]] = {
         "one send it again."
     ),
     "conservation": "Clear the task `extract` with what follows it; if the rule fails again, report it.",
+    "records_are_kept": _OWN_TABLES,
     "quarantine_limit": (
         "When so many records cannot be read, a setting is wrong rather than a record. The rows below give "
         "the reasons: correct the setting in the feed's YAML, and clear all tasks of the failed run (not "

@@ -27,6 +27,7 @@ TOMBSTONE: Final = "tombstone"
 CONTROL: Final = "control"
 PENDING: Final = "pending"
 QUARANTINED: Final = "quarantined"
+DISPOSITIONS: Final = (CHANGE, PAIRED, DUPLICATE, TOMBSTONE, CONTROL, PENDING, QUARANTINED)
 
 # Why the value of a cell in an image is unknown.
 UNAVAILABLE: Final = "unavailable"

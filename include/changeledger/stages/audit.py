@@ -27,7 +27,7 @@ from changeledger.model.wording import counted
 from changeledger.pages import folders
 from changeledger.pages.redaction import REDACTED, redacted_row
 from changeledger.spark.rows import as_spark
-from changeledger.stages.auditing import resetting
+from changeledger.stages.auditing import kept_records, resetting
 from changeledger.stages.auditing.asked import AskedTables, without_records
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
@@ -176,6 +176,7 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
         conservation.whole_tables(joined),
         *resetting.rules_of(ctx),
         *conservation.feed_rules(feed, balances, faults, judging.quarantined(), is_replay=is_replay),
+        kept_records.rule_of(judging.judged, judging.beside),
     )
 
 

@@ -106,6 +106,21 @@ class JudgedRows:
                 entries.append(carried.through(record_sums.of_others, record_sums.ENTRIES))
         return together(entries)
 
+    def kept(self) -> dict[str, Rows]:
+        """Reads `record_sums.ENTRIES` of the records that the run keeps as received, by their disposition.
+
+        A run of chosen tables passes over pending records, so these are left out.
+        """
+        lake = self.ctx.lake
+        rows = self._of_window(lake.quarantine, _READ_RECORD)
+        kept: dict[str, Rows] = {change.QUARANTINED: rows.through(record_sums.of_others, record_sums.ENTRIES)}
+        if not self.ctx.window.request.partial:
+            is_there = lake.pending in self.tables
+            nothing: Rows = self.ctx.workers.nothing(_READ_MESSAGE)
+            waiting = self._at(lake.pending, AlwaysTrue(), _READ_MESSAGE) if is_there else nothing
+            kept[change.PENDING] = waiting.through(record_sums.of_messages, record_sums.ENTRIES)
+        return kept
+
     def changes(self, contract: Contract) -> Rows:
         """Reads the run's ledger rows."""
         rows = self._of_window(self.ctx.names[contract.table].changes, columns.ledger_read(contract))
