@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from threading import Event, Lock, Thread, local
+from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -30,6 +31,7 @@ class _Round(Generic[Asked]):
         self._ready = deque[int]()
         self._turns = [Event() for _ in range(members)]
         self._lock = Lock()
+        self._failed_at: TracebackType | None = None
 
     def begin(self, members: int) -> None:
         """Lets the first `members` work, whose threads have started. No other member takes part."""
@@ -54,6 +56,10 @@ class _Round(Generic[Asked]):
             self._waiting[at] = asked, answer
             self._go_on()
         self._await_turn(at)
+        error = answer.exception()
+        if error is not None:
+            # All askers raise the same error, and each would add its frames to those of all others.
+            raise error.with_traceback(self._failed_at)
         return answer.result()
 
     def _await_turn(self, at: int) -> None:
@@ -74,6 +80,7 @@ class _Round(Generic[Asked]):
             answers = self._answer([asked for asked, _ in questions])
             answered = [*zip(questions, answers, strict=True)]
         except BaseException as error:  # noqa: BLE001 - every thread that has asked hears of it
+            self._failed_at = error.__traceback__
             for _, answer in questions:
                 answer.set_exception(error)
         else:
