@@ -34,6 +34,13 @@ def test_a_file_is_shared_by_several_processes() -> None:
     assert members(uri="sqlite:////c.db?timeout=3")["uri"].endswith("busy_timeout=3000")
 
 
+def test_a_file_that_the_jdbc_driver_would_not_find_is_refused() -> None:
+    """It cuts the path at a question mark, escaped or not (`extractPragmasFromFilename` of sqlite-jdbc)."""
+    assert members(uri="sqlite:////a%2520b/c.db")["uri"].startswith("jdbc:sqlite:/a%20b/c.db?")
+    with pytest.raises(ConfigError, match=r"the path /a\?b/c\.db of the lake's catalog has a question mark"):
+        members(uri="sqlite:////a%3Fb/c.db")
+
+
 def test_a_login_is_no_part_of_a_jdbc_url() -> None:
     told = members(uri="postgresql+psycopg://me:p%40ss@host:5433/lake?sslmode=require&application_name=x")
     assert told["uri"] == "jdbc:postgresql://host:5433/lake?sslmode=require"

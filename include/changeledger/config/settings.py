@@ -130,11 +130,13 @@ class Settings(BaseSettings):
     def _embedded_defaults(self) -> Settings:
         """Defaults to SQLite files below `home`."""
         home = self.home.absolute()
+        # In a URL, `%` escapes, and `?` ends the path.
+        url = f"sqlite:///{home}".replace("%", "%25").replace("?", "%3F")
         object.__setattr__(self, "home", home)
         if not self.control_url:
-            object.__setattr__(self, "control_url", f"sqlite:///{home}/control.db")
+            object.__setattr__(self, "control_url", f"{url}/control.db")
         if self.catalog.get("type", "sql") == "sql":
-            embedded = {"uri": f"sqlite:///{home}/catalog.db", "warehouse": f"{home}/warehouse"}
+            embedded = {"uri": f"{url}/catalog.db", "warehouse": f"{home}/warehouse"}
             object.__setattr__(self, "catalog", {"type": "sql", **embedded, **self.catalog})
         return self
 

@@ -74,6 +74,12 @@ def sql_url(uri: str) -> URL:
             '"postgresql+psycopg://user:password@host:port/database"; in the password `@` is `%40`, `%` is '
             "`%25`",
         )
+    if url.get_backend_name() == "sqlite" and "?" in (url.database or ""):
+        # The JDBC driver takes what follows for settings, however it is written.
+        raise ConfigError(
+            f"the path {url.database} of the lake's catalog has a question mark",
+            "put it elsewhere: move the project, or set CHANGELEDGER_HOME or CHANGELEDGER_CATALOG",
+        )
     return url
 
 
