@@ -16,6 +16,7 @@ import pytest
 
 from changeledger.compare.columns import Columns, not_compared
 from changeledger.compare.counts import Counts
+from changeledger.compare.positions import UNKNOWN, Positions
 from changeledger.compare.reach import Reach
 from changeledger.compare.verdicts import AGREEING, CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
@@ -416,21 +417,50 @@ def test_an_update_in_two_halves_is_counted_as_one(method: Method) -> None:
     assert counted(whole, whole) == counted(halves, halves) == {"equal": 6}
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_another_text_and_an_unsent_cell_are_counted_by_column(side: str) -> None:
-    """The padding of a char, a form of its value, and a cell that only one tool sends, in either image."""
-    columns = (
+CODES = Contract(
+    table="dbo.t",
+    columns=(
         Column(name="id", type="int", ordinal=1, key_position=1),
         Column(name="code", type="char(5)", ordinal=2),
         Column(name="size", type="int", ordinal=3),
+    ),
+)
+
+
+def test_in_another_order_or_without_a_common_one() -> None:
+    """One feed has two updates in another order, and one of them in another text (the padding of a char)."""
+    there, back, padded = (
+        ((1, "x", 5), (1, "y", 5)),
+        ((1, "y", 5), (1, "x", 5)),
+        ((1, "y", 5), (1, "x    ", 5)),
     )
-    contract = Contract(table="dbo.t", columns=columns)
+    update = an_insert()[1] | {"operation": "update", "key": (1,), "changed": ["code"]}
+
+    def ledger_of(*images: tuple[Any, Any]) -> tuple[pa.Table, Contract]:
+        rows = [
+            update | {"before": before, "after": after, "sort_key": bytes([at]), "change_id": str(at)}
+            for at, (before, after) in enumerate(images)
+        ]
+        return tables.ledger(rows, CODES), CODES
+
+    def counted(method: Method) -> dict[str, int]:
+        counts = compared(ledger_of(there, back), ledger_of(padded, there), method).counts.counts
+        return {name: n for name, n in counts.items() if n}
+
+    assert counted(BY_POSITION) == counted(BY_KEY) == {"order": 2}
+    unordered = Method(Reach(), Positions(UNKNOWN, True, 0, 1))
+    assert counted(unordered) == {"expected": 1, "order_unknown": 1, "representation": 1}
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_another_text_and_an_unsent_cell_are_counted_by_column(side: str) -> None:
+    """The padding of a char, a form of its value, and a cell that only one tool sends, in either image."""
     images = {"before": (1, "x", 5), "after": (1, "y", 5)}
     update = an_insert()[1] | {"operation": "update", "key": (1,), "changed": ["code"], **images}
     del update["previous_key"]
 
     def counted(row: LedgerRow, others: Sequence[LedgerRow]) -> tuple[dict[str, int], dict[str, Any]]:
-        sides = [(tables.ledger(rows, contract), contract) for rows in ([row], others)]
+        sides = [(tables.ledger(rows, CODES), CODES) for rows in ([row], others)]
         result, swapped = (compared(*pair).counts for pair in (sides, sides[::-1]))
         assert result == swapped
         return {name: n for name, n in result.counts.items() if n}, result.columns
