@@ -72,9 +72,7 @@ def judged(images: Images, contract: Contract) -> Chain:
     was_gone = sequence.before(is_deleted)
     begins = effects.is_a(change.INSERT)[at] | effects.moved_here[at]
     goes_on = (effects.is_update[at] | effects.is_a(change.DELETE)[at]) & ~begins
-    # A delete shows the row that it ends as its image.
-    image = np.where(is_deleted, images.image, effects.before[at])
-    rows = np.flatnonzero(goes_on & was_there & (image >= 0))
+    rows = np.flatnonzero(goes_on & was_there & (effects.before[at] >= 0))
     differing = _differing(images, rows, contract)
     is_broken = differing.any(axis=1)
     kinds = np.zeros(len(sequence), np.uint8)
@@ -102,24 +100,17 @@ def _may_be_shown(sequence: OrderedEffects) -> Bools:
 def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:
     """Returns which cells outside the key are known of the row as found and as left, and differ."""
     effects, at = images.sequence.effects, images.sequence.at[rows]
-    is_deleted = effects.is_deleted[at]
+    before = effects.before[at]
     differing = np.zeros((len(rows), len(contract.columns)), np.bool_)
     for number, described in enumerate(contract.columns):
         if described.key_position:
             continue
-        source = np.where(is_deleted, images.sources(number, rows), effects.before[at])
-        left = images.sources(number, rows - 1)
-        # A carried cell is the same cell.
-        other = np.flatnonzero(source != left)
-        pool = effects.pool[number]
-        differing[other, number] = equality.differ(
-            taken(pool, source[other]), taken(pool, left[other]), described
-        )
+        as_left = images.cells(number, rows - 1)
+        differing[:, number] = equality.differ(taken(effects.pool[number], before), as_left, described)
     if images.states is not None:
         differing &= images.states[rows - 1] == KNOWN
-        differing &= (images.states[rows] == KNOWN) | ~is_deleted[:, None]
     if effects.before_states is not None:
-        differing &= (effects.before_states[at] == KNOWN) | is_deleted[:, None]
+        differing &= effects.before_states[at] == KNOWN
     return differing
 
 

@@ -50,7 +50,7 @@ class Images:
 def filled(ordered: OrderedEffects, contract: Contract) -> Images:
     """Fills each gap with the key's last known cell since its row appeared. Other gaps remain."""
     image, states = ordered.effects.image[ordered.at], ordered.states()
-    if states is None or not states.any():
+    if states is None:
         return Images(ordered, image, {}, None)
     # A row that appears again takes no cells from a deleted row of the same key. A row that comes from
     # another key takes none from the row that it finds there, whose end is not known.

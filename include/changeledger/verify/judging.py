@@ -43,7 +43,7 @@ OUTPUTS: Final = {COUNTS: COUNTED, WRONG: JUDGED}
 
 
 class _Versions(NamedTuple):
-    """The rows that keys may have had when the source was read, and facts about each row.
+    """The rows that keys may have had when the source was read, each key's in order, and facts about each.
 
     `right`: the row existed at some moment of the fence. `fresh`: nothing existed before the row, and it
     began after the beginning of the fence, so the key may not have existed yet. Each row is one or both.
@@ -110,7 +110,7 @@ def _judged(
     seen = is_there | has_version
     counts = _counted(verdict, seen, is_there, unknown, loaded_later)
     wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
-    at = _newest(rows, of, versions, live, size)[wrong]
+    at = _newest(of, live, size)[wrong]
     numbers = [
         np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
         for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
@@ -189,11 +189,9 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     return _Versions(np.concatenate((past[stay], now)), *of_rows)
 
 
-def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Indices:
-    """Returns the last live version of each key; -1 if there is none."""
+def _newest(of: Numbers, live: Bools, size: int) -> Indices:
+    """Returns the last live version of each key, whose versions are in order; -1 if there is none."""
     at = np.flatnonzero(live)
-    sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))
-    at = at[order.by([of[at], *order.words(sort_keys)], len(at))]
     newest = np.full(size, -1)
     # Of several values for one index, numpy keeps the last.
     newest[of[at]] = at

@@ -20,7 +20,7 @@ from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.plan import TablePlan
 from changeledger.dialects.tables.outcomes import Problems
 from changeledger.kernels import changes, images, lsn, masks, sql_text, text_cells
-from changeledger.kernels.arrow import Bools, equal, places, table_schema, valid
+from changeledger.kernels.arrow import Bools, places, table_schema, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -150,7 +150,6 @@ def _changes(
     before, after = (side.image for side in sides)
     size, operation = raw.num_rows, raw.column("operation")
     nothing = np.zeros(size, np.bool_)
-    is_update = equal(operation, change.UPDATE)
     behind = pc.binary_join_element_wise(
         raw.column("follows"), pa.scalar(_BEHIND, pa.binary()), pa.scalar(b"", pa.binary())
     )
@@ -160,7 +159,7 @@ def _changes(
         after=images.fitted(after, contract, contract),
         key=key,
         moved=nothing,
-        changed=images.changed(before.only(is_update), after, contract.names),
+        changed=images.changed(before, after, contract.names),
         commit_lsn=lsn.unknown(size),
         change_lsn=lsn.unknown(size),
         event_serial_no=pa.nulls(size, pa.int64()),
