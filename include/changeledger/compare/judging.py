@@ -11,7 +11,7 @@ import numpy.typing as npt
 from changeledger.compare import counts
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
-from changeledger.compare.matching import Pairs, group_numbers, is_same, matched, of_place, surplus_no_ops
+from changeledger.compare.matching import Pairs, group_numbers, matched, of_place, surplus_no_ops
 from changeledger.compare.reach import are_apart
 from changeledger.compare.verdicts import (
     CLASSES,
@@ -112,17 +112,12 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
         for cells in (effects.before, effects.after, effects.text_before, effects.text_after)
     )
     other_operation = both & (ops[0] != ops[1])
-    same = both & ~other_operation & is_same(*befores) & is_same(*afters)
     different = (befores[0].differing(befores[1]), afters[0].differing(afters[1]))
     loose = (text_befores[0].differing(text_befores[1]), text_afters[0].differing(text_afters[1]))
     unsent = (befores[0].known != befores[1].known) | (afters[0].known != afters[1].known)
-    is_unknown = ~same & (
-        unsent.any(axis=1)
-        | (befores[0].present != befores[1].present)
-        | (afters[0].present != afters[1].present)
-    )
+    is_unknown = unsent.any(axis=1)
     alone_no_op = ~both & (no_op[0] | no_op[1])
-    differs = both & ~same & (other_operation | different[0].any(axis=1) | different[1].any(axis=1))
+    differs = other_operation | different[0].any(axis=1) | different[1].any(axis=1)
     is_loose = loose[0].any(axis=1) | loose[1].any(axis=1)
     is_split = apart[0] != apart[1]
     is_explained = is_unknown | is_split | are_apart(effects.committed_at, reference, other)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.compare.cells import CellHashes
 from changeledger.compare.effects import DELETED, INSERTED, OTHER, REFERENCE, UPDATED, Effects
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, numbers
@@ -187,10 +186,3 @@ def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -
     wanted = np.zeros(len(both), np.bool_)
     wanted[group[len(effects) :]] = True
     return wanted[group[: len(effects)]]
-
-
-def is_same(cells: CellHashes, other: CellHashes) -> Bools:
-    """Returns whether both images are absent, or have the same known and unknown cells."""
-    same: Bools = (cells.present == other.present) & (cells.known == other.known).all(axis=1)
-    alike: Bools = same & (cells.numbers == other.numbers).all(axis=1)
-    return alike

@@ -111,7 +111,6 @@ class Rematch:
         else:
             is_equal = verdict == VERDICT_CODES[EQUAL]
             verdict[is_equal], reason[is_equal] = VERDICT_CODES[EXPECTED], CLASS_CODES[ORDER_UNKNOWN]
-            moved = np.zeros(len(moved), np.bool_)
         elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
         judgement = replace(judgement, verdict=verdict, reason=reason)
         return self._outcome(effects, pairs, judgement, elsewhere)

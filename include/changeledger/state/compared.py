@@ -209,5 +209,5 @@ def _is_covered(parts: Sequence[tuple[str, str]], end: str | None, bounds: Bound
     chain = placed[-1][0] if placed else end
     for begin, until in reversed(placed[:-1]):
         if until >= chain:
-            chain = min(chain, begin)
+            chain = begin
     return bounds.start is not None and chain <= bounds.start
