@@ -88,7 +88,8 @@ def _schemas(
 ) -> Any:
     """Columns of the writer schemas, with the indexes of the variants that they read."""
     table = TableConfig(table="dbo.t", **stated)
-    numbered = [Variant(f"{at:04}", cols, key) for at, (cols, key) in enumerate(variants)]
+    # They come in any order; `first` says theirs.
+    numbered = [Variant(f"{at:04}", cols, key) for at, (cols, key) in enumerate(variants)][::-1]
     return [
         (
             [(c.name, c.type, c.ordinal, c.key_position) for c in schema.contract.columns],

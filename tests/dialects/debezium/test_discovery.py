@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.dialect import DEBEZIUM
 from changeledger.dialects.debezium.discovery import Discovery, discover
 from changeledger.dialects.debezium.facts import facts
 from changeledger.dialects.debezium.field_types import TypeSaid, column_type
+from changeledger.dialects.debezium.other_messages import decode_other
 from changeledger.dialects.debezium.plain import json_object
 from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import samples
@@ -209,3 +210,16 @@ def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:
         rows[AROUND + at]["value"] = value
     discovery = discovered(pa.RecordBatch.from_pylist(rows, MESSAGE))
     assert {table.table for table in discovery.tables} == {"dbo.t", "dbo.u"}
+
+
+def test_a_listed_table_that_discovery_has_not_found_is_never_left_out() -> None:
+    # Control records are not read again: a change among them would be lost.
+    raw = batch(
+        (json.dumps(event(table, {"id": 1})).encode() for table in ("t", "U", "other")), "s.all", None
+    )
+    rows = decode_other(raw, FEED, Discovery([], None)).to_pylist()
+    assert [(row["disposition"], row["reason"]) for row in rows] == [
+        ("quarantined", "topic_names_no_table"),
+        ("quarantined", "topic_names_no_table"),
+        ("control", "table_not_in_feed"),
+    ]

@@ -168,10 +168,13 @@ CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     (16777216.0, pa.float32(), "decimal(10,2)", NONE),
     (2**53, pa.int64(), "float", 2.0**53),
     (2**53 + 1, pa.int64(), "float", NONE),
+    (2**53 + 2, pa.int64(), "float", 2.0**53 + 2),
     (2.0**53, pa.float64(), "bigint", NONE),
     (7, pa.int64(), "decimal(10,2)", Decimal("7.00")),
     (1e300, pa.float64(), "real", NONE),
     (0.5, pa.float64(), "real", 0.5),
+    # Microsoft's page "CAST and CONVERT": the 64-bit number is the same one, not the one of the same text.
+    (0.1, pa.float32(), "float", 0.10000000149011612),
     # 24 bits of a number (IEEE 754): 2^24 + 1 has no 32-bit form. 0.1 has the same shortest text in both.
     (2.0**24, pa.float64(), "real", 2.0**24),
     (2.0**24 + 1, pa.float64(), "real", NONE),
