@@ -39,6 +39,8 @@ _SEMANTIC = {"io.debezium.data.Uuid": "uniqueidentifier", "io.debezium.data.Xml"
 _SOURCE_COLUMN = "__debezium.source.column"
 # The greatest lengths other than `max`.
 _SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
+# The type of text that is not large, whatever its length.
+_SHORT_TEXT = "nvarchar(4000)"
 # Connect's own types. Any other type keeps its JSON text.
 _PLAIN = {
     "boolean": "bit",
@@ -111,7 +113,11 @@ def column_type(field: Mapping[str, Any]) -> TypeSaid:
     wire_type = _wire_type(field.get("name"), str(field.get("type")), parameters)
     parsed = SqlType.parse(wire_type)
     stated = _stated_type(parameters, parsed.spark)
-    return TypeSaid(wire_type, not parsed.is_max) if stated is None else TypeSaid(stated)
+    if stated is not None:
+        return TypeSaid(stated)
+    if parsed.is_max and parsed.spark == "string" and _is_of_small_values(parameters):
+        return TypeSaid(_SHORT_TEXT)
+    return TypeSaid(wire_type, not parsed.is_max)
 
 
 def _type_if_any(field: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -128,6 +134,18 @@ def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
         return stated if stated is not None and SqlType.parse(stated).spark == in_lake else None
     except ContractError:
         return None
+
+
+def _is_of_small_values(parameters: Mapping[str, Any]) -> bool:
+    """Returns whether the source's column, written as text here, has a type whose values the log always has.
+
+    Examples: a `decimal` as text (`decimal.handling.mode: string`), a `varbinary(8)` in hex.
+    """
+    kind = source_type(parameters)
+    try:
+        return kind is not None and not SqlType.parse(kind).is_large
+    except ContractError:
+        return False
 
 
 def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
