@@ -110,6 +110,13 @@ MISFIT = "value_does_not_fit"
         ("time(3)", annotated("int", "time-millis"), 86_399_999, "23:59:59.999"),
         ("time(3)", annotated("int", "time-millis"), 86_400_000, MISFIT),
         ("time(3)", annotated("int", "time-millis"), -1, MISFIT),
+        # Counts outside their type are no digits of a text, a number or bytes; NaN is no text either.
+        ("nvarchar(50)", annotated("int", "time-millis"), 86_400_000, MISFIT),
+        ("varbinary(8)", annotated("int", "time-millis"), 86_400_000, MISFIT),
+        ("bigint", annotated("int", "date"), 2_932_897, MISFIT),
+        ("decimal(18,2)", annotated("int", "date"), -719_163, MISFIT),
+        ("nvarchar(max)", MICROS, 253_402_300_800_000_000, MISFIT),
+        ("nvarchar(50)", "double", float("nan"), MISFIT), ("varchar(50)", "float", float("inf"), MISFIT),
         (POINT, MICROS, -62_135_596_800_000_000, "0001-01-01 00:00:00.0000000"),
         (POINT, MICROS, 253_402_300_800_000_000, MISFIT),
         (POINT, annotated("long", "local-timestamp-millis"), -1, "1969-12-31 23:59:59.9990000"),

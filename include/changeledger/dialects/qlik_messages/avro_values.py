@@ -29,7 +29,7 @@ _POINTS = {"timestamp", "local-timestamp"}
 
 
 def cell(value: Any, node: Node) -> Any:
-    """Returns a value as JSON. One that is not of its logical type becomes text that fits no column."""
+    """Returns a value as JSON. One that is not of its logical type becomes an array, which fits no column."""
     if value is None or isinstance(value, str):
         return value
     logical = node.properties.get("logicalType")
@@ -49,13 +49,13 @@ def _in_hex(value: bytes) -> str:
 
 
 def _fraction(value: float, node: Node) -> Any:
-    """Returns a float as JSON. Infinity and NaN become text, because JSON has neither.
+    """Returns a float as JSON. JSON has neither Infinity nor NaN, and no column has them.
 
     A decimal that a 32-bit float may have rounded gets all digits of the float, which are more than a decimal
     may have as a number.
     """
     if not math.isfinite(value):
-        return str(value)
+        return [str(value)]
     if node.kind != "float":
         return value
     digits = str(np.float32(value))
@@ -72,11 +72,12 @@ def _counted(value: int, logical: str) -> Any:
             return str(date.fromordinal(value + _EPOCH.toordinal()))
         nanos = value * _UNITS[unit]
         if kind == "time" and not 0 <= nanos < _DAY:
-            return str(value)
+            return [value]
         seconds, fraction = divmod(nanos, 10**9)
         moment = _EPOCH + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
-        return str(value)
+        # As digits it would fit a column of text, numbers or bytes.
+        return [value]
     whole = moment.time().isoformat() if kind == "time" else moment.isoformat()
     return f"{whole}.{fraction:09d}".rstrip("0").removesuffix(".")
 
