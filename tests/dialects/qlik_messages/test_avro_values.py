@@ -95,6 +95,12 @@ MISFIT = "value_does_not_fit"
         *((number, "bytes", b"\0\0\1\x23", MISFIT) for number in ("decimal(18,2)", "int", "bigint", "float")),
         ("varbinary(8)", "bytes", b"\0\0\1\x23", b"\0\0\1\x23"),
         ("varbinary(8)", "bytes", b"", b""),
+        # docs/feeds.md, "Avro": bytes do not fit a column that is not binary, nor a decimal one that is.
+        *((text, "bytes", b"\0\0\1\x23", MISFIT) for text in ("nvarchar(50)", "char(10)", "xml")),
+        *((kind, FIXED, b"\0\x12\xd6\x87", MISFIT) for kind in ("varbinary(8)", "binary(4)", "rowversion")),
+        ("varbinary(8)", annotated("bytes", "decimal", precision=20, scale=0), b"\1\xe2\x40", MISFIT),
+        ("nvarchar(50)", annotated("bytes", "decimal", precision=20, scale=0), b"\1\xe2\x40", "123456"),
+        ("nvarchar(50)", annotated("bytes", "decimal", precision=0), b"\1\xe2\x40", MISFIT),
         # A double has 15 digits, a float 6.
         ("decimal(22,4)", "double", 1.2345678901234567e17, "inexact_number"),
         ("decimal(22,4)", "double", 1234567890.125, Decimal("1234567890.1250")),

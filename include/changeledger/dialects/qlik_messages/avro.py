@@ -10,7 +10,7 @@ They come in one of two forms:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -55,6 +55,9 @@ _ENVELOPE = Schema(
 Schemas = Mapping[str, str]
 
 
+# Which columns are binary, by name in lower case, as far as they are known.
+Binary = Mapping[str, bool]
+_UNKNOWN: Binary = {}
 # A message as JSON, and why the message, or what is in it, cannot be read.
 Said = tuple[bytes | None, Problem | None]
 
@@ -68,19 +71,19 @@ def is_avro(value: bytes) -> bool:
     return value.startswith(_MAGIC) or avro.is_framed(value)
 
 
-def as_json(value: bytes, schemas: Schemas) -> Said:
+def as_json(value: bytes, schemas: Schemas, binary: Binary = _UNKNOWN) -> Said:
     """Returns the message in JSON. A message that is in JSON already is returned as it is."""
     if value.startswith(_MAGIC):
-        return _opened(value, schemas)
+        return _opened(value, schemas, binary)
     if not avro.is_framed(value):
         return value, None
     try:
-        return _of_schema(value, value[avro.FRAME_BYTES :], avro.schema_id(value), schemas), None
+        return _of_schema(value, value[avro.FRAME_BYTES :], avro.schema_id(value), schemas, binary), None
     except Problem as problem:
         return None, problem
 
 
-def _opened(value: bytes, schemas: Schemas) -> Said:
+def _opened(value: bytes, schemas: Schemas, binary: Binary) -> Said:
     try:
         envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
@@ -90,14 +93,14 @@ def _opened(value: bytes, schemas: Schemas) -> Said:
     if inline_schema is not None:
         name, schemas, schema_id = "own", {"own": inline_schema}, None
     try:
-        inside = _of_schema(value, envelope["message"], name, schemas)
+        inside = _of_schema(value, envelope["message"], name, schemas, binary)
     except Problem as error:
         problem = error
     outer = {"magic": MAGIC, "type": kind, "messageSchemaId": schema_id, "message": msgspec.Raw(inside)}
     return msgspec.json.encode(outer), problem
 
 
-def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) -> bytes:
+def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas, binary: Binary) -> bytes:
     """Returns a record as JSON. Raises Problem."""
     text = schemas.get(schema_id)
     if text is None:
@@ -107,29 +110,35 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
         schema = avro.schema(text)
         if "headers" not in schema.root.fields:
             return schema.json(record)
-        return msgspec.json.encode(_data(schema.record(record), schema.root))
+        return msgspec.json.encode(_data(schema.record(record), schema.root, binary))
     except UnusableSchema as error:
         raise frames.unusable(schema_id, error, DIALECT) from None
     except (BrokenRecord, NotUtf8, UnicodeDecodeError):
         raise Problem("malformed_avro", avro.beginning(value)) from None
 
 
-def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
+def _data(record: Mapping[str, Any], root: Node, binary: Binary) -> dict[str, Any]:
     """Returns the members of a data message, as JSON has them."""
     members: dict[str, Any] = {}
     for name in ("schema", "table"):
         members[name] = _plain(record.get(name), root.fields.get(name))
-    members["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
-    return members | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
+    members["headers"] = _headers(record.get("headers"), root.fields.get("headers"))
+    return members | {name: _row(record.get(name), root.fields.get(name), binary) for name in _ROWS}
 
 
-def _members(record: Any, node: Node | None, names: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Returns the headers with these names, or without names the cells of a row."""
+def _headers(record: Any, node: Node | None) -> dict[str, Any] | None:
     if record is None or node is None or node.kind != "record":
         return None
-    if names:
-        return {name: _plain(record.get(name), node.fields.get(name)) for name in names}
-    return {name: avro_values.cell(record.get(name), inner) for name, inner in node.fields.items()}
+    return {name: _plain(record.get(name), node.fields.get(name)) for name in _HEADERS}
+
+
+def _row(record: Any, node: Node | None, binary: Binary) -> dict[str, Any] | None:
+    if record is None or node is None or node.kind != "record":
+        return None
+    return {
+        name: avro_values.cell(record.get(name), inner, binary.get(name.lower()))
+        for name, inner in node.fields.items()
+    }
 
 
 def _plain(value: Any, node: Node | None) -> Any:
@@ -178,7 +187,9 @@ def _schema_in(text: bytes) -> dict[str, str]:
     return {name: schema} if is_kept(name) and "\0" not in schema else {}
 
 
-def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], dict[int, Problem]]:
+def in_json(
+    raw: pa.RecordBatch, schemas: Schemas, binary: Binary = _UNKNOWN
+) -> tuple[list[bytes | None], dict[int, Problem]]:
     """Returns the messages of a batch in JSON, and the problems of those that cannot be read, by row."""
     column = raw.column("value")
     values: list[bytes | None] = column.to_pylist()
@@ -187,7 +198,7 @@ def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], 
     for at in np.flatnonzero(flags_of(doubtful)):
         value = values[at]
         if value is not None and is_avro(value):
-            values[at], problem = as_json(value, schemas)
+            values[at], problem = as_json(value, schemas, binary)
             if problem is not None:
                 problems[int(at)] = problem
     return values, problems

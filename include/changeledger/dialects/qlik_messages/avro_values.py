@@ -28,13 +28,20 @@ _UNITS = {"millis": 10**6, "micros": 1000, "nanos": 1}
 _POINTS = {"timestamp", "local-timestamp"}
 
 
-def cell(value: Any, node: Node) -> Any:
-    """Returns a value as JSON. One that is not of its logical type becomes an array, which fits no column."""
+def cell(value: Any, node: Node, is_binary: bool | None = None) -> Any:
+    """Returns a value as JSON. One that is not of its logical type becomes an array, which fits no column.
+
+    `is_binary`: whether the column is binary; None: not known. Bytes fit no other column, where their hex
+    digits would be text, and a decimal does not fit a binary one, where its digits would be hex.
+    """
     if value is None or isinstance(value, str):
         return value
     logical = node.properties.get("logicalType")
     if isinstance(value, bytes):
-        return _decimal(value, node) if logical == "decimal" else _in_hex(value)
+        text = _decimal(value, node) if logical == "decimal" else None
+        fits = is_binary in {None, text is None}
+        text = _in_hex(value) if text is None else text
+        return text if fits else [text]
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -82,12 +89,12 @@ def _counted(value: int, logical: str) -> Any:
     return f"{whole}.{fraction:09d}".rstrip("0").removesuffix(".")
 
 
-def _decimal(value: bytes, node: Node) -> str:
-    """Converts a decimal in `bytes` or `fixed` to text, as in JSON."""
+def _decimal(value: bytes, node: Node) -> str | None:
+    """Converts a decimal in `bytes` or `fixed` to text, as in JSON. None: by Avro's rules it is bytes."""
     precision, scale = (node.properties.get(name) or 0 for name in ("precision", "scale"))
     number: Decimal | None = None
     is_decimal = isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= _MOST_DIGITS
     if value and is_decimal:
         number = sql_text.of_unscaled(int.from_bytes(value, "big", signed=True), precision, scale)
-    # By Avro's rules a value with an invalid annotation is plain bytes.
-    return _in_hex(value) if number is None else f"{number:f}"
+    # An invalid annotation does not count.
+    return None if number is None else f"{number:f}"

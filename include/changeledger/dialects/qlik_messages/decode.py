@@ -47,7 +47,8 @@ class Read(NamedTuple):
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """Returns a `message_rows.decoded_schema` row for each message (`arrow.MESSAGE`), in their order."""
-    values, broken = avro.in_json(raw, dict(plan.avro_schemas))
+    binary = {column.name.lower(): column.spark_type == "binary" for column in plan.writer_schema.columns}
+    values, broken = avro.in_json(raw, dict(plan.avro_schemas), binary)
     events, others = one_by_one.read(
         values, typed.reader_of(plan.writer_schema),
         lambda at, value: broken[at].outcome if at in broken else single.read(at, value, plan),
