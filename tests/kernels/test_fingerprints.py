@@ -80,6 +80,15 @@ def test_few_long_values_are_hashed_as_many(size: int) -> None:
         assert fingerprints.of_column(seeded(7), pa.array([value]))[0, 0] == together[0, at]
 
 
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 10, 12, 30, 31, 32, 47, 64, 65])
+def test_values_of_one_width_are_hashed_as_any_others(size: int) -> None:
+    """Such as ids, LSNs and positions. `of_constant` is another way to the same number."""
+    values = [bytes((at * 7 + byte) % 256 for byte in range(size)) for at in range(20)]
+    together = fingerprints.of_column(seeded(7, len(values)), pa.array([b"first", *values]).slice(1))
+    for at, value in enumerate(values):
+        assert fingerprints.of_constant(seeded(7), value)[0, 0] == together[0, at]
+
+
 def test_minus_zero_is_zero() -> None:
     hashes = fingerprints.of_column(seeded(42, 2), pa.array([0.0, -0.0]))
     assert hashes[0, 0] == hashes[0, 1]
