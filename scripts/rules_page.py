@@ -95,6 +95,7 @@ BOOK: Final[Mapping[str, Entry]] = {
         f"later; otherwise {_OWN_TABLES}",
     ),
     "one_open_interval": Entry("a row has one present state", _OWN_TABLES),
+    "changes_are_applied": Entry("the history is what the changes have made of the rows", _OWN_TABLES),
     "current_equals_open_history": Entry("current rows and history are two views of one state", _OWN_TABLES),
     "current_key_unique": Entry("a join on the key would double rows", _OWN_TABLES),
     "current_key_not_null": Entry("a row without a key can never be found or replaced again", _OWN_TABLES),

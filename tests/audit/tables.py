@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.audit import applied, ids, key_rules, record_sums, suspects
 from changeledger.audit import changes as changes_rules
-from changeledger.audit import ids, key_rules, record_sums, suspects
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.audit.narrow_rows import NARROW, NOT_CHECKED, RULES
 from changeledger.kernels.arrow import RECORD
@@ -117,6 +117,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] | None = None, current: Seque
         key_rules.HISTORY: table(schema, history),
         key_rules.CURRENT: table(schema, current),
     }
+    nothing = {side: applied.shown(schema, CONTRACT).empty_table() for side, schema in applied.SIDES.items()}
     built, key_of = {name: batch(parts[name]) for name in parts}, by("key")
     opened = suspects.opened(built[key_rules.HISTORY], key_of)
     hashed = {
@@ -136,7 +137,7 @@ def of_keys(rows: pa.Table, history: Sequence[Row] | None = None, current: Seque
             for rule, part in zip((key_rules.of_intervals, key_rules.of_current), of_run, strict=True)
         ),
     ]
-    compared = key_rules.of_keys(as_tables(asked), CONTRACT.table)[NARROW]
+    compared = key_rules.of_keys({**nothing, **as_tables(asked)}, CONTRACT.table)[NARROW]
     return pa.concat_tables([*(pa.Table.from_batches([part]) for part in of_each), compared])
 
 
@@ -149,6 +150,7 @@ def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
     schemas = {
         suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: suspects.VERSION,
     }  # fmt: skip
+    schemas |= applied.SIDES
     schemas |= dict.fromkeys((ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED), HASHES)
     nothing = {name: schema.empty_table() for name, schema in schemas.items()}
     return suspects.suspects({**nothing, **as_tables(hashed)})

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.audit import dispositions, ids, record_sums, repeated_halves
+from changeledger.audit import applied, dispositions, ids, key_rules, record_sums, repeated_halves
+from changeledger.audit.columns import built_schema
 from changeledger.audit.conservation import Balance, balances, received, uneven
 from changeledger.audit.narrow_rows import CHANGE, NARROW, NOT_CHECKED, RULE, Broken, Judged, narrow
 from changeledger.kernels.arrow import RECORD
@@ -37,11 +38,11 @@ FAULTS = [
     ("mask_agrees_with_images", {"flags": ["mask_disagrees"]}),
     ("operation_has_its_images", {"after": None}),
     ("operation_has_its_images", {"after": key(None, None)}),
-    ("operation_has_its_images", {"before": key(9)}),
     ("operation_has_its_images", {"after": key(8)}),
     ("operation_has_its_images", {"operation": "delete", "before": key(8), "after": None}),
     ("operation_has_its_images", {"operation": "update", "before": key(8)}),
     ("operation_has_its_images", {"operation": "update", "before": key(9), "previous_key": key(8)}),
+    ("operation_has_its_images", {"before": key(9)}),
     ("operation_has_its_images", {"operation": "snapshot", "before": key(9)}),
     ("operation_has_its_images", {"operation": "delete", "before": key(9)}),
     ("operation_has_its_images", {"operation": "delete", "after": None}),
@@ -157,6 +158,22 @@ def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
     name: str, history: list[Any], current: list[Any]
 ) -> None:
     assert violated(of_keys(changes(), history, current)) == {name: 1}
+
+
+def test_a_current_row_with_other_values_than_its_interval_is_found() -> None:
+    """Of a suspect; `test_applied` has what makes a key a suspect."""
+    schema = built_schema(CONTRACT)
+    parts = {
+        key_rules.CHANGES: changes(),
+        key_rules.HISTORY: table(schema, [interval(1, cells=1), interval(2, cells=2)]),
+        key_rules.CURRENT: table(schema, [interval(1, cells=1), interval(2, cells=7)]),
+        **{side: applied.shown(kind, CONTRACT).empty_table() for side, kind in applied.SIDES.items()},
+    }
+    (row,) = broken(key_rules.of_keys(parts, CONTRACT.table)[NARROW])["current_equals_open_history"]
+    assert (row["key"], row["why"]) == (
+        '{"order":2,"rows":1}',
+        "the current row has other values than the open interval",
+    )
 
 
 def test_changes_of_a_key_that_the_history_does_not_have_are_found() -> None:

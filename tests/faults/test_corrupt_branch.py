@@ -70,7 +70,8 @@ FAULTS: dict[str, list[str | Added]] = {
     ],
     "interval_forward": ["UPDATE {history} SET _valid_to = DATE '1900-01-01' WHERE _window_id = '{run}'"],
     "one_open_interval": ["UPDATE {history} SET _valid_to = NULL WHERE _window_id = '{run}'"],
-    "current_equals_open_history": ["DELETE FROM {current} WHERE _window_id = '{run}'"],
+    "changes_are_applied": ["UPDATE {history} SET _commit_lsn = NULL WHERE _change_id = '{update}'"],
+    "current_equals_open_history": ["UPDATE {current} SET _commit_lsn = NULL WHERE _window_id = '{run}'"],
     "current_key_unique": ["INSERT INTO {current} SELECT * FROM {current} WHERE _window_id = '{run}'"],
     "current_key_not_null": ["UPDATE {current} SET id = NULL WHERE _window_id = '{run}'"],
     "image_chain": [
@@ -81,7 +82,11 @@ FAULTS: dict[str, list[str | Added]] = {
 OF_RECORDS = {"records_are_kept": [Added("quarantine", {**OF_TABLE})]}
 # By audit, the rules whose faults each of `TABLES` has; no fault may break another one's rule, too.
 AUDITS = [
-    (("mask_agrees_with_images",), ("operation_has_its_images",), ("current_equals_open_history",)),
+    (
+        ("mask_agrees_with_images",),
+        ("operation_has_its_images",),
+        ("current_equals_open_history", "changes_are_applied"),
+    ),
     (("lsn_width",), ("order_strict", "image_chain"), ("key_not_null",)),
     (("change_id_unique", "current_key_not_null"), ("one_open_interval",), ("duplicates_leave_one",)),
     (("ledger_keeps_everything",), ("interval_forward",), ("current_key_unique",)),

@@ -11,7 +11,7 @@ import pytest
 
 from changeledger.kernels import touched
 from changeledger.kernels.arrow import INSTANT
-from changeledger.kernels.hashed import by, hash_of
+from changeledger.kernels.hashed import by, hash_of, row_hash
 from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
 
 KEY = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -44,6 +44,23 @@ def test_a_hash_is_of_the_values_alone(name: str) -> None:
     assert (beside == hash_of([COLUMNS["long"]])).tolist() == cells.is_null().to_pylist()
     zeros = pa.array([0.0, -0.0])
     assert len(set(hash_of([zeros]).tolist())) == 1
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_row_with_its_value_in_the_next_column_is_another_row(name: str) -> None:
+    cells = COLUMNS[name].slice(0, 1)
+    nulls = pa.nulls(1, cells.type)
+    hashes = [int(row_hash(pair)[0]) for pair in ([cells, nulls], [nulls, cells], [nulls, nulls], [nulls])]
+    assert len(set(hashes)) == 4
+
+
+def test_maps_are_equal_in_any_order_of_their_entries() -> None:
+    gaps = [[("a", "x"), ("b", "y")], [("b", "y"), ("a", "x")], [("a", "y"), ("b", "x")], [], None]
+    maps = pa.array(gaps, pa.map_(pa.string(), pa.string()))
+    same, other_order, *others = row_hash([maps]).tolist()
+    assert same == other_order
+    assert len({same, *others}) == 4
+    assert row_hash([maps.slice(1, 2)]).tolist() == [other_order, others[0]]
 
 
 def batch(*keys: int | None) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.audit import applied
 from changeledger.kernels.arrow import Bools, column, flags_of, history_schema, ledger_schema, valid
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.order import are_among
@@ -93,6 +94,23 @@ class Lake:
         self.changes = pa.concat_tables([kept, resolved.changes])
         if len(resolved.changes):
             self._build(resolved, published, window)
+            self._audit(resolved.changes, window)
+
+    def _audit(self, changes: pa.Table, window: str) -> None:
+        """Asserts that the audit finds in the history what reconcile has made of the window's changes."""
+        written = self.history.filter(pc.equal(self.history.column("_window_id"), window))
+        of_each = (
+            (applied.EFFECTS, changes, applied.ledger_read, applied.effects),
+            (applied.INTERVALS, written, applied.history_read, applied.intervals),
+        )
+        sides = {
+            side: pa.Table.from_batches(
+                [kernel(as_batch(rows.select(read(self.contract).names)), self.contract)]
+            )
+            for side, rows, read, kernel in of_each
+        }
+        for side in sides:
+            assert [*applied.broken(sides, side).why] == []
 
     def _build(self, resolved: Resolved, published: pa.Table, window: str) -> None:
         emptied, of_run = truncates_of(self.changes), (self.contract, window)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, batch_of, by_name, row_type
+from changeledger.kernels.arrow import (
+    INSTANT,
+    NAMES,
+    RECORD,
+    batch_of,
+    by_name,
+    history_schema,
+    row_type,
+)
+from changeledger.kernels.hashed import row_hash
+from changeledger.model import change
 from changeledger.model.contract import Contract
 
 # Columns of the ledger, unchanged.
@@ -35,14 +47,19 @@ def changes_schema(contract: Contract) -> pa.Schema:
 
 
 def built_schema(contract: Contract) -> pa.Schema:
-    """Returns the schema of intervals and current rows."""
+    """Returns the schema of intervals and current rows. `cells`: a hash of all, NULL if they are not read."""
     return pa.schema(
         [
             ("key", row_type(contract.key)), ("_change_id", pa.string()),
             ("_sort_key", pa.binary()), ("_window_id", pa.string()),
-            *OF_INTERVALS,
+            *OF_INTERVALS, ("cells", pa.int64()),
         ]
     )  # fmt: skip
+
+
+def cells_of(contract: Contract) -> tuple[str, ...]:
+    """Returns the columns of current rows, in which each equals its open interval."""
+    return tuple(name for name, _ in change.current_columns(contract))
 
 
 def ledger_read(contract: Contract) -> pa.Schema:
@@ -60,16 +77,23 @@ def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch_of({**by_name(rows), **images}, schema)
 
 
-def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
-    """Returns the schema to read from a history, or from current rows."""
-    fields = [field for field in built_schema(contract) if field.name != "key"]
+def rows_read(contract: Contract, *, intervals: bool, whole: bool) -> pa.Schema:
+    """Returns the schema to read from a history, or from current rows. `whole`: with all cells."""
     of_intervals = dict(OF_INTERVALS)
-    more = [field for field in fields if intervals or field.name not in of_intervals]
-    return pa.schema([*row_type(contract.key), *more])
+    narrow = [name for name in built_schema(contract).names if name not in {"key", "cells", *of_intervals}]
+    names = [*narrow, *(cells_of(contract) if whole else ()), *(of_intervals if intervals else ())]
+    return of_rows(contract, names)
 
 
-def as_built(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+def of_rows(contract: Contract, names: Iterable[str]) -> pa.Schema:
+    """Returns the schema of some columns of a history or of current rows, and those of the key."""
+    schema, key = history_schema(contract), (column.name for column in contract.key)
+    return pa.schema([schema.field(name) for name in dict.fromkeys((*key, *names))])
+
+
+def as_built(rows: pa.RecordBatch, contract: Contract, *, whole: bool) -> pa.RecordBatch:
     """Converts intervals or current rows (`rows_read`) to the columns of `built_schema`."""
-    cells = [rows.column(c.name) for c in contract.key]
-    key = pa.StructArray.from_arrays(cells, fields=list(row_type(contract.key)))
-    return batch_of({**by_name(rows), "key": key}, built_schema(contract))
+    keys = [rows.column(c.name) for c in contract.key]
+    key = pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))
+    cells = row_hash([*map(rows.column, cells_of(contract))]).view(np.int64) if whole else None
+    return batch_of({**by_name(rows), "key": key, "cells": cells}, built_schema(contract))

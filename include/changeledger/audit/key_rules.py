@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit import changes
+from changeledger.audit import applied, changes
 from changeledger.audit.narrow_rows import (
     NARROW,
     Broken,
@@ -31,7 +31,8 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import Indices, column, flags_of
 from changeledger.kernels.rows import as_batch
 
-# The inputs of `of_keys`: the run's changes of some keys, their open intervals, and their current rows.
+# The inputs of `of_keys`, beside those of `applied`: the run's changes of some keys, their open intervals,
+# and their current rows.
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
@@ -55,6 +56,9 @@ def of_keys(tables: Mapping[str, pa.Table], table: str) -> Mapping[str, pa.Table
         "one_open_interval": lambda: _without_interval(new, opened),
     }
     parts.append(narrow(of_changes, checks))
+    for side in (applied.EFFECTS, applied.INTERVALS):
+        located = Judged(table, tables[side], "key", "source_position", "change_id")
+        parts.append(narrow(located, {"changes_are_applied": partial(applied.broken, tables, side)}))
     return {NARROW: pa.concat_tables(parts)}
 
 
@@ -104,17 +108,22 @@ def _without_interval(new: pa.Table, opened: pa.Table) -> Broken:
 def _equal(alive: pa.Table, current: pa.Table) -> Broken:
     """Checks that a key has a current row exactly if it has an open interval that is not deleted.
 
-    Both must be of the same change.
+    Both must be of the same change, and have the same cells.
     """
     both, size = pa.concat_tables([alive, current]), len(alive)
-    key = cells(column(both, "key"))
-    codes, versions = (order.codes(of, len(both)) for of in (key, [*key, column(both, "_change_id")]))
+    key, changed = cells(column(both, "key")), column(both, "_change_id")
+    codes, versions, wholes = (
+        order.codes(of, len(both)) for of in (key, [*key, changed], [*key, changed, column(both, "cells")])
+    )
     others = size + _firsts(versions[size:], versions[:size])
     stale = others[np.isin(codes[others], codes[:size])]
+    unequal = size + _firsts(wholes[size:], wholes[:size])
+    unequal = unequal[np.isin(versions[unequal], versions[:size])]
     broken = (
         (_firsts(codes[:size], codes[size:]), "the key has an open interval but no current row"),
         (size + _firsts(codes[size:], codes[:size]), "the key has a current row but no open interval"),
         (stale, "the current row comes from another change than the open interval"),
+        (unequal, "the current row has other values than the open interval"),
     )
     said = sorted((int(row), why) for rows, why in broken for row in rows)
     return Broken(np.array([row for row, _ in said], np.int64), [why for _, why in said])

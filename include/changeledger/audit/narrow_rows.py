@@ -33,8 +33,8 @@ OF_CHANGES: Final = (
 )  # fmt: skip
 RULES: Final = (
     *OF_CHANGES, "change_id_unique", "duplicates_leave_one", "interval_forward", "one_open_interval",
-    "current_equals_open_history", "current_key_unique", "current_key_not_null", "image_chain",
-    "no_quarantined_records", "shapes_fit_contracts", "no_unpaired_images",
+    "changes_are_applied", "current_equals_open_history", "current_key_unique", "current_key_not_null",
+    "image_chain", "no_quarantined_records", "shapes_fit_contracts", "no_unpaired_images",
 )  # fmt: skip
 ROWS: Final = pa.schema([(name, pa.string()) for name in ("kind", *WHERE, *RULES)])
 # The output of kernels that judge rows.

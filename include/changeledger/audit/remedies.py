@@ -77,6 +77,7 @@ REMEDIES: Final[Mapping[str, str]] = {
         "Otherwise: " + _OWN_TABLES
     ),
     "one_open_interval": _OWN_TABLES,
+    "changes_are_applied": _OWN_TABLES,
     "current_equals_open_history": _OWN_TABLES,
     "current_key_unique": _OWN_TABLES,
     "current_key_not_null": _OWN_TABLES,

@@ -111,10 +111,15 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
         "A key has at most one open interval in the history, and exactly one if the run has changes of the "
         "key.",
     ),
+    "changes_are_applied": _Of(
+        "_change_id",
+        "Each change of the run has its intervals in the history, with its operation, place in the order, "
+        "time and known values. Each interval ends where the next one begins.",
+    ),
     "current_equals_open_history": _Of(
         "_is_deleted",
         "A key of this run has a current row if and only if its open interval is not deleted, and both come "
-        "from the same change.",
+        "from the same change and have the same values.",
     ),
     "current_key_unique": _Of("", "A key has at most one current row."),
     "current_key_not_null": _Of("", "No current row has a key column that is NULL."),

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from changeledger.audit import ids
+from changeledger.audit import applied, ids
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, column, flags_of, numbers
 from changeledger.kernels.hashed import Hashes, Key, hash_of
@@ -32,7 +32,8 @@ OUTPUTS: Final = {KEYS: HASHES, IDS: HASHES}
 
 # Hashes of a key, and of the key with the change's place in the order.
 PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
-# Hashes of a key, and of the key with the change that made its row what it is.
+# Hashes of a key, and of the key with the change that made its row what it is; of rows that the run has
+# written, with the whole row.
 VERSION: Final = pa.schema([("hash", pa.int64()), ("version", pa.int64())])
 # `is_alive`: the open interval is not deleted.
 OPEN: Final = pa.schema([*VERSION, ("is_alive", pa.bool_())])
@@ -57,6 +58,13 @@ def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*versions(rows, key_of_rows).columns, is_alive], schema=OPEN)
 
 
+def opened_by_run(intervals: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns `OPEN` of the open ones among the run's intervals (`applied.INTERVAL`)."""
+    rows = intervals.filter(intervals.column("end").is_null())
+    columns = [rows.column(name) for name in ("hash", "row", "is_alive")]
+    return pa.RecordBatch.from_arrays(columns, schema=OPEN)
+
+
 def versions(rows: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
     """Returns `VERSION` of rows of a history, or of current rows."""
     keys = _as_column(key_of_rows(rows))
@@ -79,10 +87,10 @@ def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
 def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     """Kernel that finds suspects (`OUTPUTS`) in a bucket of hashes.
 
-    `tables`: places and rows of keys, and hashes of the ids in the inputs of `ids.of_ids`.
+    `tables`: places and rows of keys, the inputs of `applied`, and hashes of the ids in those of `ids`.
     """
     # Keys with two changes at one place; with changes and no open interval; with two open intervals or two
-    # current rows; with one of the two but not the other; or with both, of different changes.
+    # current rows; with one of the two but not the other; or with both, in different versions.
     keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
     is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
     is_alive = flags_of(column(tables[OPENED], "is_alive"))
@@ -90,6 +98,7 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     at_one_place = keys[order.is_among(at, _repeated(at))]
     unmatched = is_open[is_alive][_is_alone(alive, shown)], current[_is_alone(shown, alive)]
     of_keys = [at_one_place, _without(keys, is_open), _repeated(is_open), _repeated(current), *unmatched]
+    of_keys += applied.keys_at_fault(tables)
     # Ids that two changes have, that are published already, or that a duplicate names and no change has.
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
     new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)

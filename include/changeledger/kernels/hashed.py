@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from changeledger.kernels.arrow import valid
-from changeledger.kernels.fingerprints import begun, of_column
+from changeledger.kernels.arrow import numbers, valid
+from changeledger.kernels.fingerprints import begun, of_column, of_constant
 
 Hashes = npt.NDArray[np.uint64]
 # A hash for each row of a batch: equal for rows that belong together.
@@ -18,6 +18,8 @@ Key = Callable[[pa.RecordBatch], Hashes]
 
 # Decimals of up to this many digits fit a 64-bit number, which is hashed faster than bytes.
 _LONG_DIGITS = 18
+# Stands for NULL where it counts. No text equals it, since it is not UTF-8.
+_NULL = b"\xffNULL"
 
 
 def by(*columns: str) -> Key:
@@ -38,6 +40,16 @@ def hash_of(columns: Sequence[pa.Array]) -> Hashes:
     return hashes
 
 
+def row_hash(columns: Sequence[pa.Array]) -> Hashes:
+    """Hashes each row's values as `hash_of`, but NULL counts: no value is in the next column instead."""
+    h = begun(len(columns[0]))
+    for leaf in _leaves(columns):
+        known = of_column(h, leaf)
+        h = np.where(valid(leaf), known, of_constant(h, _NULL)) if leaf.null_count else known
+    hashes: Hashes = h[0]
+    return hashes
+
+
 def _leaves(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:
     for column in columns:
         if pa.types.is_struct(column.type):
@@ -46,5 +58,14 @@ def _leaves(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:
             # The lower half of 16 bytes is the whole number.
             halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :: 2]
             yield pa.array(halves[: len(column)], mask=~valid(column))
+        elif pa.types.is_map(column.type):
+            yield _of_entries(column)
         else:
             yield column
+
+
+def _of_entries(maps: pa.MapArray) -> pa.Int64Array:
+    """Sums up the hashes of each map's entries, whose order says nothing."""
+    sums = np.concatenate(([np.uint64(0)], np.cumsum(row_hash([maps.keys, maps.items]))))
+    at = numbers(maps.offsets)
+    return pa.array((sums[at[1:]] - sums[at[:-1]]).view(np.int64), mask=~valid(maps))

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
-from changeledger.audit import columns, dispositions, ids, record_sums, repeated_halves, suspects
+from changeledger.audit import applied, columns, dispositions, ids, record_sums, repeated_halves, suspects
 from changeledger.audit.columns import built_schema, changes_schema
-from changeledger.kernels.arrow import INSTANT, RECORD, row_type, table_schema
+from changeledger.kernels.arrow import RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
 from changeledger.kernels.rows import BatchKernel, Rows, together
 from changeledger.kernels.touched import (
@@ -43,8 +43,8 @@ _READ_RECORD: Final = pa.schema([("source_position", RECORD)])
 _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
 _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
 # Columns that identify the version of a row, and those that describe an interval.
-_VERSION: Final = pa.schema([("_change_id", pa.string())])
-_SPAN: Final = pa.schema([*_VERSION, ("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
+_VERSION: Final = ("_change_id",)
+_SPAN: Final = (*_VERSION, "_valid_to", "_is_deleted")
 
 
 class Where(NamedTuple):
@@ -64,6 +64,14 @@ class Around(NamedTuple):
 
     keys: Where | None
     published: Rows
+
+
+class Written(NamedTuple):
+    """Rows that the run has written: changes (`applied.ledger_read`), intervals, and current rows."""
+
+    changes: Rows
+    history: Rows
+    current: Rows
 
 
 @dataclass(frozen=True)
@@ -178,28 +186,45 @@ class JudgedRows:
         rows = scans.scanned(self.ctx.workers, name, where, of)
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
+    def written(self, contract: Contract) -> Written:
+        """Reads what the run has written, with all cells that the audit compares."""
+        names = self.ctx.names[contract.table]
+        schemas = applied.history_read(contract), applied.current_read(contract)
+        history, current = (
+            self._at(name, self._is_own, schema)
+            if self._is_written(name)
+            else self.ctx.workers.nothing(schema)
+            for name, schema in zip((names.history, names.current), schemas, strict=True)
+        )
+        return Written(self._of_window(names.changes, applied.ledger_read(contract)), history, current)
+
     def hashed(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """Reads `suspects.OPEN` of intervals and `suspects.VERSION` of current rows."""
+        """Reads `suspects.OPEN` of intervals and `suspects.VERSION` of current rows of other runs."""
         if where is None:
             return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(suspects.VERSION)
-        names, key_fields = self.ctx.names[contract.table], list(row_type(contract.key))
-        key = key_of_rows(contract)
-        history = self._at(names.history, where.history, pa.schema([*key_fields, *_SPAN]), where.among)
-        schema = pa.schema([*key_fields, *_VERSION])
-        current = self._at(names.current, where.current, schema, where.among)
+        names, key = self.ctx.names[contract.table], key_of_rows(contract)
+        of_each = (
+            (names.history, where.history, _SPAN),
+            (names.current, where.current, _VERSION),
+        )
+        history, current = (
+            self._at(name, And(rows, Not(self._is_own)), columns.of_rows(contract, read), where.among)
+            for name, rows, read in of_each
+        )
         opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
         return opened, current.through(partial(suspects.versions, key_of_rows=key), suspects.VERSION)
 
-    def of_keys(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """Reads intervals and current rows (`columns.built_schema`)."""
+    def of_keys(self, contract: Contract, where: Where | None, *, whole: bool = True) -> tuple[Rows, Rows]:
+        """Reads intervals and current rows (`columns.built_schema`). `whole`: with all cells."""
         names, schema = self.ctx.names[contract.table], built_schema(contract)
         if where is None:
             return self.ctx.workers.nothing(schema), self.ctx.workers.nothing(schema)
+        as_built = partial(columns.as_built, contract=contract, whole=whole)
         of_each = (names.history, where.history, True), (names.current, where.current, False)
         history, current = (
-            self._at(name, condition, columns.rows_read(contract, intervals=intervals), where.among).through(
-                partial(columns.as_built, contract=contract), schema
-            )
+            self._at(
+                name, condition, columns.rows_read(contract, intervals=intervals, whole=whole), where.among
+            ).through(as_built, schema)
             for name, condition, intervals in of_each
         )
         return history, current
@@ -207,7 +232,8 @@ class JudgedRows:
     def own(self, contract: Contract) -> tuple[Rows, Rows]:
         """Reads the intervals and current rows that the run has written."""
         is_written = any(map(self._is_written, self.ctx.names[contract.table]))
-        return self.of_keys(contract, Where(self._is_own, self._is_own) if is_written else None)
+        where = Where(self._is_own, self._is_own) if is_written else None
+        return self.of_keys(contract, where, whole=False)
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:
         """Reads the ids of other runs' changes on the branch, among those that the duplicates name."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import pyarrow as pa
 
 from changeledger.audit import (
+    applied,
     changes,
     conservation,
     dispositions,
@@ -28,12 +29,11 @@ from changeledger.audit.rules import Rule
 from changeledger.kernels.hashed import by
 from changeledger.kernels.loads import behind_changes, have_lost_lsns
 from changeledger.kernels.log_end import LogEnd, of_another_log
-from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept
-from changeledger.kernels.rows import together as rows_together
+from changeledger.kernels.rows import Part, Rows, bucketed, chosen, count, kept, together
 from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.stages.auditing.judged_rows import Around, JudgedRows
+from changeledger.stages.auditing.judged_rows import Around, JudgedRows, Written
 from changeledger.stages.common import arrivals
 
 
@@ -108,8 +108,11 @@ class Judging:
         around = judged.around(contract)
         by_id = self._by_id(contract, new, around.published)
         of_records = placed.through(record_sums.of_ledger, record_sums.ENTRIES)
-        of_keys, of_ids, sums = self._suspects(contract, placed, around, by_id, of_records)
-        by_keys = self._judged_by_keys(contract, new, around, of_keys)
+        written = judged.written(contract)
+        sides = _applied(written, contract)
+        by_key = {**self._versions(contract, around, written, sides), **_hashes_of(sides)}
+        of_keys, of_ids, sums = self._suspects(placed, by_key, by_id, of_records)
+        by_keys = self._judged_by_keys(contract, new, around, sides, of_keys)
         by_ids = self._judged_by_ids(table, by_id, of_ids)
         strangers = self._strangers(table)
         rows = [
@@ -167,18 +170,25 @@ class Judging:
             **known_ids,
         }
 
+    def _versions(
+        self, contract: Contract, around: Around, written: Written, sides: Mapping[str, Rows]
+    ) -> dict[str, Rows]:
+        """Returns open intervals and current rows, by hashes, as inputs of `suspects.suspects`."""
+        opened, current = self.judged.hashed(contract, around.keys)
+        of_run = sides[applied.INTERVALS].through(suspects.opened_by_run, suspects.OPEN)
+        now = written.current.through(partial(applied.current, contract=contract), suspects.VERSION)
+        return {suspects.OPENED: together([of_run, opened]), suspects.CURRENT: together([now, current])}
+
     def _suspects(
-        self, contract: Contract, placed: Rows, around: Around, by_id: Mapping[str, Rows], of_records: Rows
+        self, placed: Rows, by_key: Mapping[str, Rows], by_id: Mapping[str, Rows], of_records: Rows
     ) -> tuple[Known, Known, pa.Table]:
         """Returns hashes of the keys and of the ids that the comparing rules have to look at, and
         `record_sums.SUMS` of the run's changes."""
-        opened, current = self.judged.hashed(contract, around.keys)
         hashes = partial(suspects.each, key_of=by("id"))
         others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
         parts = {
             suspects.PLACES: placed.through(suspects.places, suspects.PLACE),
-            suspects.OPENED: opened,
-            suspects.CURRENT: current,
+            **by_key,
             ids.NEW: placed.through(suspects.ids_of_changes, HASHES),
             **others,
         }
@@ -188,11 +198,13 @@ class Judging:
         of_keys, of_ids, summed = keys.collected_with([outputs[suspects.IDS], sums])
         return known(of_keys), known(of_ids), summed
 
-    def _judged_by_keys(self, contract: Contract, new: Rows, around: Around, keys: Known) -> Rows:
+    def _judged_by_keys(
+        self, contract: Contract, new: Rows, around: Around, sides: Mapping[str, Rows], keys: Known
+    ) -> Rows:
         if not len(keys):
             return self.judged.ctx.workers.nothing(narrow_rows.ROWS)
         history, current = self.judged.of_keys(contract, around.keys)
-        parts = {key_rules.CHANGES: new, key_rules.HISTORY: history, key_rules.CURRENT: current}
+        parts = {key_rules.CHANGES: new, key_rules.HISTORY: history, key_rules.CURRENT: current, **sides}
         kernel = partial(key_rules.of_keys, table=contract.table)
         return bucketed(_among(parts, "key", keys), kernel, narrow_rows.OUTPUTS)[narrow_rows.NARROW]
 
@@ -242,24 +254,37 @@ class Judging:
 
     def of_feed(self) -> OfFeed:
         beside = self.beside.rows.through(record_sums.of_dispositions, record_sums.ENTRIES)
-        records = rows_together([self.judged.read(), beside])
+        records = together([self.judged.read(), beside])
         return OfFeed(records, _summed(records).collected())
 
     def accounting(self, of_feed: OfFeed, of_tables: Sequence[OfTable]) -> Accounting:
         """Compares all records that were read with what became of them."""
         nothing = self.judged.ctx.workers.nothing(record_sums.ENTRIES)
-        earlier = rows_together([nothing, *(of_table.earlier for of_table in of_tables)])
+        earlier = together([nothing, *(of_table.earlier for of_table in of_tables)])
         parts = [of_feed.sums, *(of_table.sums for of_table in of_tables), _summed(earlier).collected()]
         sums = record_sums.added(pa.concat_tables(parts)).to_pylist()
         wrong = conservation.uneven(sums)
         faulty: dict[str, Faulty] = {}
         if wrong:
-            entries = rows_together([of_feed.records, earlier, *(of_table.records for of_table in of_tables)])
+            entries = together([of_feed.records, earlier, *(of_table.records for of_table in of_tables)])
             by_record = {record_sums.ENTRY: Part(entries, by("hash"))}
             kernel = partial(record_sums.faulty, sources=wrong)
             outputs = bucketed(by_record, kernel, {record_sums.FAULTS: record_sums.FAULT})
             faulty = record_sums.faults(outputs[record_sums.FAULTS].collected().to_pylist())
         return Accounting(conservation.balances(sums, faulty), faulty, conservation.received(sums))
+
+
+def _applied(written: Written, contract: Contract) -> dict[str, Rows]:
+    """Returns the inputs of `applied`."""
+    of_each = (written.changes, applied.effects), (written.history, applied.intervals)
+    return {
+        side: rows.through(partial(kernel, contract=contract), applied.shown(schema, contract))
+        for (side, schema), (rows, kernel) in zip(applied.SIDES.items(), of_each, strict=True)
+    }
+
+
+def _hashes_of(sides: Mapping[str, Rows]) -> dict[str, Rows]:
+    return {side: chosen(sides[side], schema.names) for side, schema in applied.SIDES.items()}
 
 
 def _summed(entries: Rows) -> Rows:
