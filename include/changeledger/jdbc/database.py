@@ -27,6 +27,7 @@ from changeledger.spark import failures
 _FETCH_ROWS = "10000"
 # Timeouts in seconds, for connecting and for the login; by default the driver waits for a login forever.
 _PATIENCE = {"connectTimeout": "5", "loginTimeout": "20"}
+_OF_POSTGRES = "SELECT set_config('TimeZone', 'UTC', false), set_config('extra_float_digits', '1', false)"
 # Classes of SQLSTATE whose messages hold no values of rows: connections, logins, names and rights, resources,
 # a server that is stopped.
 _TELLS_NO_ROW = ("08", "28", "42", "53", "57")
@@ -127,8 +128,11 @@ class JdbcDatabase:
 
     @property
     def _first(self) -> str:
-        """The statement that begins a session. By default PostgreSQL prints times in this machine's zone."""
-        return "SET TIME ZONE 'UTC'" if self._connection.conn_type == "postgres" else ""
+        """The statement that begins a session.
+
+        By default PostgreSQL prints times in this machine's zone, and a role may round floats when printed.
+        """
+        return _OF_POSTGRES if self._connection.conn_type == "postgres" else ""
 
     def _properties(self) -> dict[str, str]:
         login, password = self._connection.login, self._connection.password or ""
