@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.kernels.arrow import column
+from changeledger.kernels.arrow import Bools
+from changeledger.model.contract import Contract
 from changeledger.model.errors import AuditFailed
 from changeledger.reconcile import duplicates, ledger_kernels
 from changeledger.stages import audit, extract, normalize, reconcile
@@ -115,8 +116,8 @@ class TakesAllAway(ledger_kernels.ResolveChanges):
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         usual = duplicates.repeated
 
-        def each(new: pa.Table, _: object) -> pa.Table:
-            return usual(new, column(new, "change_id"))
+        def each(new: pa.Table, _: pa.Table, contract: Contract) -> tuple[Bools, pa.StringArray]:
+            return usual(new, new, contract)
 
         # A worker has no pytest.
         with mock.patch.object(duplicates, "repeated", each):
