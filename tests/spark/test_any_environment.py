@@ -100,6 +100,7 @@ def test_a_connect_server_of_another_version_gets_the_settings_that_it_lacks(
     server = Mock()
     server.conf.getAll = {**session.SQL, "spark.sql.session.timeZone": "Asia/Kathmandu"}
     del server.conf.getAll["spark.sql.retainGroupColumns"]
+    server.conf.get = {"spark.sql.parser.escapedStringLiterals": "true"}.get
     builder = Mock()
     builder.remote.return_value.getOrCreate.return_value = server
     monkeypatch.setattr(SparkSession, "builder", builder)
@@ -110,4 +111,5 @@ def test_a_connect_server_of_another_version_gets_the_settings_that_it_lacks(
     assert {call.args for call in server.conf.set.call_args_list} == {
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.retainGroupColumns", "true"),
+        ("spark.sql.parser.escapedStringLiterals", "false"),
     }

@@ -51,8 +51,6 @@ SQL = {
     # If a JSON member occurs twice, the last one counts.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    # In SQL text, names and keys are literals with escaped quotes and backslashes.
-    "spark.sql.parser.escapedStringLiterals": "false",
     # Fields of structs have names such as `offset`, and stand without quotes in type names.
     "spark.sql.ansi.enforceReservedKeywords": "false",
     # Groups are known by their columns.
@@ -76,6 +74,10 @@ SQL = {
     # rows that took two thirds of the JVM's time. Batches are limited by rows instead: `for_rows_of`.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
+
+# In SQL text, names and keys are literals with escaped quotes and backslashes. Spark logs a warning whenever
+# this is set, so it is set only where it differs.
+_RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 
 # Settings for small data, for which preparing a query takes longer than running it.
 SMALL_DATA = {
@@ -241,6 +243,7 @@ def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
     spark = builder.getOrCreate()
     for name, value in members.items():
         spark.conf.set(name, value)
+    _settle_literals(spark)
     if not re.fullmatch(r"local(\[.*])?", str(spark.conf.get("spark.master"))):
         send_package(spark)
     return spark
@@ -262,8 +265,14 @@ def _attached(remote: str, patience: float) -> SparkSession:
     for name, value in SQL.items():
         if of_server.get(name) != value:
             spark.conf.set(name, value)
+    _settle_literals(spark)
     send_package(spark)
     return spark
+
+
+def _settle_literals(spark: SparkSession) -> None:
+    if spark.conf.get(_RAW_LITERALS) != "false":
+        spark.conf.set(_RAW_LITERALS, "false")
 
 
 def _allow_deep_plans() -> None:
