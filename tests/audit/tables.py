@@ -148,7 +148,7 @@ def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
 def suspected(hashed: Mapping[str, pa.RecordBatch]) -> Mapping[str, pa.Table]:
     """Returns the suspects among these rows only."""
     schemas = {
-        suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: suspects.VERSION,
+        suspects.PLACES: suspects.PLACE, suspects.OPENED: suspects.OPEN, suspects.CURRENT: applied.VERSION,
     }  # fmt: skip
     schemas |= applied.SIDES
     schemas |= dict.fromkeys((ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED), HASHES)

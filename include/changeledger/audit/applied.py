@@ -28,11 +28,11 @@ from changeledger.kernels.arrow import (
     flags_of,
     ledger_schema,
     members,
-    numbers,
     row_type,
     valid,
 )
-from changeledger.kernels.hashed import Hashes, hash_of, row_hash
+from changeledger.kernels.hashed import Hashes, hash_of, hashes_in, row_hash
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
@@ -46,7 +46,8 @@ _VERSION = tuple((name, pa.int64()) for name in ("hash", "id", "version", "cells
 EFFECT: Final = pa.schema([*_VERSION, ("is_sure", pa.bool_())])
 # Hashes of the key with where the interval begins and ends; NULL: it does not end.
 INTERVAL: Final = pa.schema([*_VERSION, ("begin", pa.int64()), ("end", pa.int64())])
-# A hash of all that the current row of the interval has, too.
+# Hashes of a key, and of the key with the change that made its row what it is; of rows that the run has
+# written, with the whole row.
 VERSION: Final = pa.schema([("hash", pa.int64()), ("version", pa.int64())])
 _SHOWN = (("row", pa.int64()), ("is_alive", pa.bool_()))
 
@@ -95,7 +96,7 @@ def effects(changes: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     moved = rows.filter(rows.column("previous_key").is_valid())
     sides = (rows, "key"), (moved, "previous_key")
     parts = [_effects(of_side, side, schema) for of_side, side in sides]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if len(rows) else parts[0]
+    return as_batch(pa.Table.from_batches(parts))
 
 
 def _effects(rows: pa.RecordBatch, side: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -104,7 +105,8 @@ def _effects(rows: pa.RecordBatch, side: str, schema: pa.Schema) -> pa.RecordBat
     previous_key = pa.nulls(len(rows), key.type) if side == "previous_key" else rows.column("previous_key")
     is_deleted = equal(operation, change.DELETE) | (side == "previous_key")
     is_whole = valid(after) & ~valid(rows.column("after_unknown_columns")) & ~is_deleted
-    values = [cells for name, cells in members(after).items() if name not in members(key)]
+    of_key = members(key)
+    values = [cells for name, cells in members(after).items() if name not in of_key]
     hashes = _hashed([key], [rows.column(name) for name in ("change_id", *_DONE)], values)
     columns = {
         **by_name(rows),
@@ -195,7 +197,7 @@ def _row_hash(columns: Sequence[pa.Array]) -> Numbers:
 def keys_at_fault(tables: Mapping[str, pa.Table]) -> list[Hashes]:
     """Returns the hashes of keys that break the rule. `tables`: `EFFECTS` and `INTERVALS` of whole keys."""
     return [
-        _hashes(tables[side], "hash")[flags]
+        hashes_in(tables[side], "hash")[flags]
         for side, faults in _FAULTS.items()
         for flags, _ in faults(tables[EFFECTS], tables[INTERVALS])
     ]
@@ -211,7 +213,7 @@ def broken(tables: Mapping[str, pa.Table], side: str) -> Broken:
 
 def _of_effects(effects: pa.Table, intervals: pa.Table) -> Faults:
     of_effects, of_intervals = (
-        {name: _hashes(rows, name) for name, _ in _VERSION} for rows in (effects, intervals)
+        {name: hashes_in(rows, name) for name, _ in _VERSION} for rows in (effects, intervals)
     )
     match = _matches(of_effects["version"], of_intervals["version"])
     is_applied, at = match >= 0, np.maximum(match, 0)
@@ -231,7 +233,7 @@ def _of_effects(effects: pa.Table, intervals: pa.Table) -> Faults:
 
 
 def _of_intervals(_: pa.Table, intervals: pa.Table) -> Faults:
-    version, begin, end = (_hashes(intervals, name) for name in ("version", "begin", "end"))
+    version, begin, end = (hashes_in(intervals, name) for name in ("version", "begin", "end"))
     closed = np.flatnonzero(valid(column(intervals, "end")))
     is_loose, is_twice = np.zeros((2, len(intervals)), np.bool_)
     is_loose[closed] = _matches(end[closed], begin) < 0
@@ -252,7 +254,3 @@ def _matches(hashes: Hashes, among: Hashes) -> Indices:
         is_match = among[by_hash[at]] == hashes[rows]
         matches[rows[is_match]] = by_hash[at[is_match]]
     return matches
-
-
-def _hashes(rows: pa.Table, name: str) -> Hashes:
-    return numbers(column(rows, name)).view(np.uint64)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from changeledger.audit import applied, ids
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, column, flags_of, numbers
-from changeledger.kernels.hashed import Hashes, Key, hash_of
+from changeledger.kernels.hashed import Hashes, Key, hash_of, hashes_in
 from changeledger.kernels.touched import HASHES
 
 # Inputs, beside those of `ids.of_ids`: places of the run's changes; open intervals, and current rows, of
@@ -32,11 +32,8 @@ OUTPUTS: Final = {KEYS: HASHES, IDS: HASHES}
 
 # Hashes of a key, and of the key with the change's place in the order.
 PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
-# Hashes of a key, and of the key with the change that made its row what it is; of rows that the run has
-# written, with the whole row.
-VERSION: Final = pa.schema([("hash", pa.int64()), ("version", pa.int64())])
 # `is_alive`: the open interval is not deleted.
-OPEN: Final = pa.schema([*VERSION, ("is_alive", pa.bool_())])
+OPEN: Final = pa.schema([*applied.VERSION, ("is_alive", pa.bool_())])
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -66,10 +63,10 @@ def opened_by_run(intervals: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def versions(rows: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
-    """Returns `VERSION` of rows of a history, or of current rows."""
+    """Returns `applied.VERSION` of rows of a history, or of current rows."""
     keys = _as_column(key_of_rows(rows))
     hashes = hash_of([keys, rows.column("_change_id")])
-    return pa.RecordBatch.from_arrays([keys, _as_column(hashes)], schema=VERSION)
+    return pa.RecordBatch.from_arrays([keys, _as_column(hashes)], schema=applied.VERSION)
 
 
 def each(rows: pa.RecordBatch, key_of: Key) -> pa.RecordBatch:
@@ -91,17 +88,17 @@ def suspects(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     """
     # Keys with two changes at one place; with changes and no open interval; with two open intervals or two
     # current rows; with one of the two but not the other; or with both, in different versions.
-    keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
-    is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
+    keys, at = (hashes_in(tables[PLACES], name) for name in PLACE.names)
+    is_open, current = (hashes_in(tables[name]) for name in (OPENED, CURRENT))
     is_alive = flags_of(column(tables[OPENED], "is_alive"))
-    alive, shown = _hashes(tables[OPENED], "version")[is_alive], _hashes(tables[CURRENT], "version")
+    alive, shown = hashes_in(tables[OPENED], "version")[is_alive], hashes_in(tables[CURRENT], "version")
     at_one_place = keys[order.is_among(at, _repeated(at))]
     unmatched = is_open[is_alive][_is_alone(alive, shown)], current[_is_alone(shown, alive)]
     of_keys = [at_one_place, _without(keys, is_open), _repeated(is_open), _repeated(current), *unmatched]
     of_keys += applied.keys_at_fault(tables)
     # Ids that two changes have, that are published already, or that a duplicate names and no change has.
     inputs = (ids.NEW, ids.PUBLISHED, ids.DUPLICATES, ids.STAYED)
-    new, published, duplicates, stayed = (_hashes(tables[name]) for name in inputs)
+    new, published, duplicates, stayed = (hashes_in(tables[name]) for name in inputs)
     again = new[order.is_among(new, order.distinct(published))]
     of_ids = [_repeated(new), again, _without(_without(duplicates, new), stayed)]
     return {KEYS: _each_once(of_keys), IDS: _each_once(of_ids)}
@@ -124,10 +121,6 @@ def _without(hashes: Hashes, others: Hashes) -> Hashes:
 
 def _is_alone(hashes: Hashes, others: Hashes) -> Bools:
     return ~order.is_among(hashes, order.distinct(others))
-
-
-def _hashes(rows: pa.Table, name: str = "hash") -> Hashes:
-    return numbers(column(rows, name)).view(np.uint64)
 
 
 def _as_column(hashes: Hashes) -> pa.Int64Array:

@@ -124,7 +124,7 @@ def _of_fixed(h: Hashes, data: Bytes, width: int) -> Hashes:
         lanes = np.stack([h + _P1 + _P2, h + _P2, h, h - _P1], axis=1)
         for begin in range(0, place, _STRIPE):
             words = np.stack([at(begin + lane * _WORD, np.uint64) for lane in range(4)])
-            lanes = _rotated(lanes + words * _P2, 31) * _P1
+            lanes = _with_stripe(lanes, words)
         acc = _merged(lanes)
     acc = acc + np.uint64(width)
     for kind, step in ((np.uint64, _with_word), (np.uint32, _with_half), (np.uint8, _with_byte)):
@@ -132,6 +132,10 @@ def _of_fixed(h: Hashes, data: Bytes, width: int) -> Hashes:
             acc = step(acc, at(place, kind))
             place += np.dtype(kind).itemsize
     return _finished(acc)
+
+
+def _with_stripe(lanes: Hashes, words: Hashes) -> Hashes:
+    return _rotated(lanes + words * _P2, 31) * _P1
 
 
 def _merged(lanes: Hashes) -> Hashes:
@@ -160,9 +164,7 @@ def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Has
     active = np.searchsorted(-counts, -np.arange(int(counts[0])), side="left").tolist()
     together = sum(rows > _FEW for rows in active)
     for stripe, rows in enumerate(active[:together]):
-        some: Hashes = words[starts[:rows] + stripe * _STRIPE].T * _P2
-        some = lanes[:, :, :rows] + some
-        lanes[:, :, :rows] = _rotated(some, 31) * _P1
+        lanes[:, :, :rows] = _with_stripe(lanes[:, :, :rows], words[starts[:rows] + stripe * _STRIPE].T)
     for row in range(active[together] if together < len(active) else 0):
         stripes = data[starts[row] + together * _STRIPE : starts[row] + counts[row] * _STRIPE]
         lanes[:, :, row] = _stripes_of_one(lanes[:, :, row], stripes)

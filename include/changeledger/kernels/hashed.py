@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from changeledger.kernels.arrow import numbers, valid
+from changeledger.kernels.arrow import column, numbers, valid
 from changeledger.kernels.fingerprints import begun, of_column, of_constant
 
 Hashes = npt.NDArray[np.uint64]
@@ -50,18 +50,23 @@ def row_hash(columns: Sequence[pa.Array]) -> Hashes:
     return hashes
 
 
+def hashes_in(rows: pa.Table, name: str = "hash") -> Hashes:
+    """Returns hashes that Spark has carried in an int64 column."""
+    return numbers(column(rows, name)).view(np.uint64)
+
+
 def _leaves(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:
-    for column in columns:
-        if pa.types.is_struct(column.type):
-            yield from _leaves(column.flatten())
-        elif pa.types.is_decimal(column.type) and column.type.precision <= _LONG_DIGITS:
+    for cells in columns:
+        if pa.types.is_struct(cells.type):
+            yield from _leaves(cells.flatten())
+        elif pa.types.is_decimal(cells.type) and cells.type.precision <= _LONG_DIGITS:
             # The lower half of 16 bytes is the whole number.
-            halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :: 2]
-            yield pa.array(halves[: len(column)], mask=~valid(column))
-        elif pa.types.is_map(column.type):
-            yield _of_entries(column)
+            halves = np.frombuffer(cells.buffers()[1], np.int64)[2 * cells.offset :: 2]
+            yield pa.array(halves[: len(cells)], mask=~valid(cells))
+        elif pa.types.is_map(cells.type):
+            yield _of_entries(cells)
         else:
-            yield column
+            yield cells
 
 
 def _of_entries(maps: pa.MapArray) -> pa.Int64Array:

@@ -199,9 +199,9 @@ class JudgedRows:
         return Written(self._of_window(names.changes, applied.ledger_read(contract)), history, current)
 
     def hashed(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
-        """Reads `suspects.OPEN` of intervals and `suspects.VERSION` of current rows of other runs."""
+        """Reads `suspects.OPEN` of intervals and `applied.VERSION` of current rows of other runs."""
         if where is None:
-            return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(suspects.VERSION)
+            return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(applied.VERSION)
         names, key = self.ctx.names[contract.table], key_of_rows(contract)
         of_each = (
             (names.history, where.history, _SPAN),
@@ -212,7 +212,7 @@ class JudgedRows:
             for name, rows, read in of_each
         )
         opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
-        return opened, current.through(partial(suspects.versions, key_of_rows=key), suspects.VERSION)
+        return opened, current.through(partial(suspects.versions, key_of_rows=key), applied.VERSION)
 
     def of_keys(self, contract: Contract, where: Where | None, *, whole: bool = True) -> tuple[Rows, Rows]:
         """Reads intervals and current rows (`columns.built_schema`). `whole`: with all cells."""

@@ -176,7 +176,7 @@ class Judging:
         """Returns open intervals and current rows, by hashes, as inputs of `suspects.suspects`."""
         opened, current = self.judged.hashed(contract, around.keys)
         of_run = sides[applied.INTERVALS].through(suspects.opened_by_run, suspects.OPEN)
-        now = written.current.through(partial(applied.current, contract=contract), suspects.VERSION)
+        now = written.current.through(partial(applied.current, contract=contract), applied.VERSION)
         return {suspects.OPENED: together([of_run, opened]), suspects.CURRENT: together([now, current])}
 
     def _suspects(
